@@ -32,6 +32,7 @@ STORM = (
     ("org.apache.storm", "storm-server", "2.8.3"),
 )
 DEBEZIUM = ("io.debezium", "debezium-core", "3.3.1.Final")
+LOG4J = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.2")
 JOLOKIA = ("org.jolokia", "jolokia-agent-jvm", "2.6.0")
 # Only the jars of the client: Storm has its own versions of the rest.
 CLIENT_PARTS = ("kafka-clients", "lz4-java", "snappy-java", "zstd-jni")
@@ -63,7 +64,8 @@ def connect() -> Path:
     """Kafka Connect with its transforms and file connectors, in the broker's version."""
     parts = ("connect-runtime", "connect-file", "connect-json", "connect-transforms")
     dependencies = "".join(DEPENDENCY.format("org.apache.kafka", part, version(), "") for part in parts)
-    return _copied("connect-runtime", OUT / "connect", dependencies)
+    # Kafka Connect changes the levels of loggers through Log4j, which its jars do not bring.
+    return _copied("connect-runtime", OUT / "connect", dependencies + DEPENDENCY.format(*LOG4J, ""))
 
 
 def debezium() -> Path:

@@ -7,7 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from odradek.client.admin import Admin
 from support.connect_service import Service, eventually
+from support.topics import Records
 
 PATHS = ["", "/config", "/status", "/tasks", "/topics", "/offsets", "/logs"]
 
@@ -45,8 +47,8 @@ def test_a_connector_is_described(service: Service, gen: str) -> None:
     worker = status["connector"]["worker_id"]
     assert status == {
         "name": "gen",
-        "connector": {"state": "RUNNING", "worker_id": worker},
-        "tasks": [{"id": 0, "state": "RUNNING", "worker_id": worker}],
+        "connector": {"state": "RUNNING", "worker_id": worker, "version": "1.0"},
+        "tasks": [{"id": 0, "state": "RUNNING", "worker_id": worker, "version": "1.0"}],
         "type": "source",
     }
     assert service.http.get("/connectors/gen/tasks/0/status").json() == status["tasks"][0]
@@ -100,7 +102,9 @@ def test_creating_twice_is_409_and_a_bad_config_400(service: Service, gen: str) 
     other = {"name": "a", "config": {"name": "b", "connector.class": "datagen", "topic": "x"}}
     assert told(service.http.post("/connectors", json=other))[0] == 400
     missing = {"name": "bad", "config": {"connector.class": "NoSuchClass"}}
-    assert told(service.http.post("/connectors", json=missing))[0] == 500
+    assert told(service.http.post("/connectors", json=missing))[0] == 400
+    assert told(service.http.post("/connectors", json={**body, "nmae": "x"}))[0] == 400
+    assert told(service.http.post("/connectors", content=b"{}", headers={"content-type": "text/plain"}))[0] == 415
 
 
 def test_put_creates_or_changes_and_patch_removes_a_key_with_null(service: Service) -> None:
@@ -118,7 +122,7 @@ def test_a_connector_can_be_created_stopped(service: Service) -> None:
     body = {
         "name": "later",
         "config": {"connector.class": "datagen", "topic": "later"},
-        "initial_state": "STOPPED",
+        "initial_state": "stopped",
     }
     assert service.http.post("/connectors", json=body).status_code == 201
     eventually(lambda: service.http.get("/connectors/later/status").json()["connector"]["state"] == "STOPPED")
@@ -136,6 +140,10 @@ def test_pause_resume_stop_and_restart_answer_as_kafka_connect(service: Service,
     again = service.http.post("/connectors/gen/restart?includeTasks=true&onlyFailed=true")
     assert again.status_code == 202
     assert again.json()["name"] == "gen"
+    eventually(lambda: service.states("gen") == ["RUNNING"])
+    all_of_it = service.http.post("/connectors/gen/restart?includeTasks=true").json()
+    assert [all_of_it["connector"]["state"], all_of_it["tasks"][0]["state"]] == ["RESTARTING", "RESTARTING"]
+    eventually(lambda: service.states("gen") == ["RUNNING"])
     assert service.http.post("/connectors/gen/tasks/0/restart").status_code == 204
     assert told(service.http.post("/connectors/gen/tasks/7/restart"))[0] == 404
     assert told(service.http.get("/connectors/gen/tasks/7/status"))[0] == 404
@@ -195,6 +203,7 @@ def test_loggers_have_levels(service: Service) -> None:
     assert "root" in service.http.get("/admin/loggers").json()
     changed = service.http.put("/admin/loggers/odradek.connect", json={"level": "DEBUG"})
     assert "odradek.connect" in changed.json()
+    assert service.http.put("/admin/loggers/odradek.connect", json={"level": "debug"}).json() == []
     assert service.http.get("/admin/loggers/odradek.connect").json()["level"] == "DEBUG"
     assert service.http.put("/admin/loggers/odradek.connect?scope=cluster", json={"level": "INFO"}).status_code == 204
     assert told(service.http.put("/admin/loggers/odradek.connect", json={}))[0] == 400
@@ -225,3 +234,18 @@ def test_validation_shows_the_options_of_transforms(service: Service) -> None:
     assert rows["transforms.a.spec"]["value"]["errors"][0].startswith('transforms.a: missing required option "spec"')
     assert rows["transforms.a.type"]["definition"]["group"] == "Transforms: a"
     assert "Transforms: a" in result["groups"]
+
+
+def test_offsets_of_a_sink_can_be_forgotten_one_by_one(service: Service, records: Records, tmp_path: Path) -> None:
+    Admin(records.bootstrap).create_topic("two", 2)
+    for partition in (0, 1):
+        records.put("two", ["1", "2"], partition=partition)
+    service.create("two", connector_class="files-sink", topics="two", path=tmp_path)
+    path = "/connectors/two/offsets"
+    eventually(lambda: [each["offset"]["kafka_offset"] for each in service.http.get(path).json()["offsets"]] == [2, 2])
+    service.http.put("/connectors/two/stop")
+    gone = {"partition": {"kafka_topic": "two", "kafka_partition": 0}, "offset": None}
+    assert service.http.patch(path, json={"offsets": [gone]}).status_code == 200
+    (left,) = service.http.get(path).json()["offsets"]
+    assert left == {"partition": {"kafka_topic": "two", "kafka_partition": 1}, "offset": {"kafka_offset": 2}}
+    service.http.delete("/connectors/two")

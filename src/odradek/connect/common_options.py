@@ -10,15 +10,25 @@ from odradek.connect.options import at_least, not_empty, option
 ERRORS = "Error Handling"
 RESTARTS = "Restarts"
 TRANSFORMS = "Transforms"
+PREDICATES = "Predicates"
+COMMON = "Common"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonOptions:
-    name: str = option("The name of this connector, unique in the service.", importance="HIGH", check=not_empty)
-    connector_class: str = option("The plug-in: its name or its full class name.", importance="HIGH")
-    tasks_max: int = option("The largest number of tasks.", default=1, importance="HIGH", check=at_least(1))
-    key_converter: str | None = option("The format of keys; the default is JSON without schemas.", default=None)
-    value_converter: str | None = option("The format of values; the default is JSON without schemas.", default=None)
+    name: str = option(
+        "The name of this connector, unique in the service.", importance="HIGH", check=not_empty, group=COMMON
+    )
+    connector_class: str = option("The plug-in: its name or its full class name.", importance="HIGH", group=COMMON)
+    tasks_max: int = option(
+        "The largest number of tasks.", default=1, importance="HIGH", check=at_least(1), group=COMMON
+    )
+    key_converter: str | None = option(
+        "The format of keys; the default is JSON without schemas.", default=None, group=COMMON
+    )
+    value_converter: str | None = option(
+        "The format of values; the default is JSON without schemas.", default=None, group=COMMON
+    )
     key_converter_options: dict[str, str] = option("Options of the key converter.", default={}, name="key.converter")
     value_converter_options: dict[str, str] = option(
         "Options of the value converter.", default={}, name="value.converter"
@@ -27,9 +37,9 @@ class CommonOptions:
     transforms_options: dict[str, str] = option(
         "Types and options of the transforms.", default={}, name="transforms", group=TRANSFORMS
     )
-    predicates: list[str] = option("Names of the predicates of transforms.", default=[], group=TRANSFORMS)
+    predicates: list[str] = option("Names of the predicates of transforms.", default=[], group=PREDICATES)
     predicates_options: dict[str, str] = option(
-        "Types and options of the predicates.", default={}, name="predicates", group=TRANSFORMS
+        "Types and options of the predicates.", default={}, name="predicates", group=PREDICATES
     )
     errors_tolerance: Literal["none", "all"] = option(
         "none: a bad record fails the task. all: it is skipped, or becomes a dead letter.", default="none", group=ERRORS

@@ -60,7 +60,10 @@ async def one(request: Request) -> Response:
 
 
 async def change(request: Request) -> Response:
-    """Changes the logger and those below it. `scope=cluster` answers 204 without a list, as in Kafka Connect."""
+    """Changes the logger and those below it, and lists the loggers whose level is new.
+
+    `scope=cluster` answers 204 without a list, as in Kafka Connect.
+    """
     name = request.path_params["logger"]
     level = (await json_object(request)).get("level")
     if level is None:
@@ -71,10 +74,11 @@ async def change(request: Request) -> Response:
     if scope not in ("worker", "cluster"):
         raise Refused(400, f"scope is {scope!r}, but it must be worker or cluster")
     below = [known for known in logging.root.manager.loggerDict if known.startswith(f"{name}.")]
-    changed = sorted({name, *below})
     if name not in logging.root.manager.loggerDict and name != ROOT and len(_changed_ms) >= LOGGERS_MAX:
         raise Refused(400, f"the levels of {LOGGERS_MAX} loggers have been changed already")
+    wanted = LEVELS[str(level).upper()]
+    changed = sorted(each for each in {name, *below} if _logger(each).level != wanted)
     for each in changed:
-        _logger(each).setLevel(LEVELS[str(level).upper()])
+        _logger(each).setLevel(wanted)
         _changed_ms[each] = int(time.time() * 1000)
     return Response(status_code=204) if scope == "cluster" else JSONResponse(changed)

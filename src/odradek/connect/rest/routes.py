@@ -175,7 +175,7 @@ class Api:
 
     async def reset_topics(self, request: Request) -> Response:
         await run_in_threadpool(self._requests.forget_topics, _name(request))
-        return Response(status_code=200)
+        return Response(status_code=202)
 
     async def logs(self, request: Request) -> Response:
         """Not part of Kafka Connect: the last log lines of the tasks."""

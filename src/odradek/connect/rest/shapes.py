@@ -18,9 +18,14 @@ from odradek.connect.validation import Validation, options_of
 
 INITIAL = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
 NAME_CHARS_MAX = 200
+JSON = "application/json"
 
 
 async def json_object(request: Request) -> dict[str, Any]:
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if kind != JSON:
+        # A web page of another site can send other types without asking the browser for permission.
+        raise Refused(415, f"HTTP 415 Unsupported Media Type: the body is {kind}, but it must be {JSON}")
     try:
         body = json.loads(await request.body())
     except ValueError as wrong:
@@ -46,6 +51,8 @@ def _text(name: str, value: object) -> str:
 
 
 def new_connector(body: Mapping[str, Any]) -> tuple[str, dict[str, str], Target]:
+    if unknown := body.keys() - {"name", "config", "initial_state"}:
+        raise Refused(400, f'Unrecognized field "{min(unknown)}": the body has name, config and initial_state')
     name = body.get("name")
     config = texts(body.get("config"))
     name = name if name is not None else config.get("name")
@@ -53,7 +60,7 @@ def new_connector(body: Mapping[str, Any]) -> tuple[str, dict[str, str], Target]
         raise Refused(400, 'connector name is required: the body is {"name": …, "config": {…}}')
     if len(name) > NAME_CHARS_MAX or any(ord(char) < 32 for char in name):
         raise Refused(400, f"connector name has control characters or more than {NAME_CHARS_MAX} characters")
-    state = body.get("initial_state") or "RUNNING"
+    state = str(body.get("initial_state") or "RUNNING").upper()
     if state not in INITIAL:
         raise Refused(400, f"initial_state is {state!r}, but it must be one of {', '.join(INITIAL)}")
     return name.strip(), config, INITIAL[state]
@@ -90,7 +97,8 @@ def _definition(each: Definition, order: int) -> dict[str, Any]:
         "importance": each.importance,
         "documentation": each.doc,
         "group": each.group,
-        "order": order,
+        "order_in_group": order,
+        "order": order,  # the name before Kafka 4
         "width": "MEDIUM",
         "display_name": each.name,
         "dependents": [],
@@ -142,6 +150,7 @@ def _unknown(name: str) -> dict[str, Any]:
         "importance": "LOW",
         "documentation": "",
         "group": None,
+        "order_in_group": -1,
         "order": -1,
         "width": "NONE",
         "display_name": name,

@@ -18,7 +18,7 @@ from odradek.connect.service.metering import readings
 from odradek.connect.service.steward import CLIENT, NotActive, Steward
 from odradek.connect.storage.configs import Config, Target, connector_entry, target_entry
 from odradek.connect.storage.offsets import offset_entries
-from odradek.connect.storage.statuses import Status, topic_entry
+from odradek.connect.storage.statuses import State, Status, topic_entry
 from odradek.connect.validation import secrets_of, validated
 from odradek.monitor.registry import Reading
 
@@ -89,10 +89,11 @@ class Requests:
         if name not in known.connectors or name not in self._steward.configs.connectors:
             raise Refused(404, f"No status found for connector {name}")
         tasks = known.tasks.get(name, {})
+        version = version_of(self._config(name))
         return {
             "name": name,
-            "connector": shown_status(known.connectors[name]),
-            "tasks": [{"id": index, **shown_status(tasks[index])} for index in sorted(tasks)],
+            "connector": shown_status(known.connectors[name], version),
+            "tasks": [{"id": index, **shown_status(tasks[index], version)} for index in sorted(tasks)],
             "type": type_of(self._config(name)),
         }
 
@@ -101,7 +102,7 @@ class Requests:
             status = self._steward.statuses.tasks.get(name, {}).get(task)
             if status is None:
                 raise Refused(404, f"No status found for task {name}-{task}")
-            return {"id": task, **shown_status(status)}
+            return {"id": task, **shown_status(status, version_of(self._config(name)))}
 
         return self._on_steward(found)
 
@@ -207,8 +208,9 @@ class Requests:
         def restart() -> dict[str, object]:
             self._config(name)
             self._require_active()
+            before = self._status(name)
             self._steward.restart(name, tasks=tasks, only_failed=only_failed)
-            return self._status(name)
+            return _restarting(before, tasks=tasks, only_failed=only_failed)
 
         return self._on_steward(restart)
 
@@ -275,9 +277,10 @@ class Requests:
     def _alter_group(self, name: str, changes: Sequence[tuple[Partition, Offset | None]]) -> None:
         try:
             wanted = {
-                (str(part["kafka_topic"]), int(str(part["kafka_partition"]))): int(str(offset["kafka_offset"]))
+                (str(part["kafka_topic"]), int(str(part["kafka_partition"]))): None
+                if offset is None
+                else int(str(offset["kafka_offset"]))
                 for part, offset in changes
-                if offset is not None
             }
         except (KeyError, ValueError) as wrong:
             raise Refused(
@@ -285,7 +288,14 @@ class Requests:
                 "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition', "
                 f"and the offset the key 'kafka_offset': {wrong}",
             ) from None
-        self._steward.admin.set_committed(f"connect-{name}", wanted)
+        group, admin = f"connect-{name}", self._steward.admin
+        if None in wanted.values():
+            # librdkafka's admin client for Python cannot delete single offsets. The group has no members now.
+            wanted = {**admin.committed(group), **wanted}
+            admin.delete_group(group)
+        kept = {place: offset for place, offset in wanted.items() if offset is not None}
+        if kept:
+            admin.set_committed(group, kept)
 
     def _await_stopped(self, name: str) -> None:
         """A connector that was stopped a moment ago may have tasks that are still ending."""
@@ -339,7 +349,7 @@ class Requests:
         try:
             errors = validated(config).errors
         except (NoSuchPlugin, BrokenPlugin) as missing:
-            raise Refused(500, str(missing)) from None
+            raise Refused(400, str(missing)) from None
         if errors:
             raise Refused(400, INVALID.format(count=len(errors), errors="\n".join(errors)))
 
@@ -361,6 +371,28 @@ def type_of(config: Mapping[str, str]) -> str:
         return "unknown"
 
 
-def shown_status(status: Status) -> dict[str, Any]:
-    told: dict[str, Any] = {"state": str(status.state), "worker_id": status.worker_id}
+def _restarting(status: dict[str, Any], *, tasks: bool, only_failed: bool) -> dict[str, object]:
+    """The status in the answer to a restart: what restarts is RESTARTING, whatever it has become meanwhile."""
+
+    def changed(part: dict[str, Any]) -> dict[str, Any]:
+        if only_failed and part["state"] != State.FAILED:
+            return part
+        return {**{name: value for name, value in part.items() if name != "trace"}, "state": str(State.RESTARTING)}
+
+    return {
+        **status,
+        "connector": changed(status["connector"]),
+        "tasks": [changed(task) if tasks else task for task in status["tasks"]],
+    }
+
+
+def version_of(config: Mapping[str, str]) -> str:
+    try:
+        return plugin(config.get("connector.class", "")).version
+    except (NoSuchPlugin, BrokenPlugin):
+        return "unknown"
+
+
+def shown_status(status: Status, version: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"state": str(status.state), "worker_id": status.worker_id, "version": version}
     return told if status.trace is None else {**told, "trace": status.trace}

@@ -1,0 +1,68 @@
+"""A worker of Kafka Connect, as a process against any broker."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from support.broker_process import free_port
+from support.foreign_programs import java
+from support.kafka_tools import kafka_jars
+from support.waiting import wait_until
+
+START_S = 120.0
+WORKER = """
+bootstrap.servers={bootstrap}
+group.id=kafkas-connect
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=false
+value.converter.schemas.enable=false
+config.storage.topic=kafkas-configs
+offset.storage.topic=kafkas-offsets
+status.storage.topic=kafkas-status
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+offset.storage.partitions=1
+status.storage.partitions=1
+offset.flush.interval.ms=500
+scheduled.rebalance.max.delay.ms=0
+listeners=http://127.0.0.1:{port}
+rest.advertised.host.name=127.0.0.1
+plugin.discovery=hybrid_warn
+"""
+
+
+@contextmanager
+def kafka_connect(bootstrap: str) -> Iterator[httpx.Client]:
+    """Its REST API, when it is ready."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "worker.properties"
+        settings.write_text(WORKER.format(bootstrap=bootstrap, port=port))
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        with (Path(folder) / "log").open("wb") as log:
+            process = subprocess.Popen(
+                java(main, str(settings), classpath=[kafka_jars.connect()]), stdout=log, stderr=log
+            )
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=90) as http:
+                wait_until(lambda: _is_healthy(process, http), within_s=START_S)
+                yield http
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _is_healthy(process: subprocess.Popen[bytes], http: httpx.Client) -> bool:
+    assert process.poll() is None, "Kafka Connect has ended"
+    try:
+        return http.get("/health").status_code == 200
+    except httpx.TransportError:
+        return False
