@@ -68,3 +68,12 @@ def test_a_crash_before_the_commit_continues_after_the_data(tmp_path: Path) -> N
     assert again.positions({("t", 0): 6}) == {("t", 0): 6}
     assert again.positions({("t", 0): 1}) == {}  # a user has set the offset
     assert again.positions({("t", 0): None}) == {}  # a user has reset the offsets
+
+
+def test_a_crash_before_the_commit_of_a_batch_that_began_with_a_skipped_record_repeats_nothing(tmp_path: Path) -> None:
+    sink = FilesSink(FilesSinkConfig(path=str(tmp_path)))
+    sink.write(rows(0, 3))
+    sink.group_offsets = {("t", 0): 3}
+    sink.write(rows(4, 6))  # a transform has dropped 3, or it is the marker of a transaction
+    again = FilesSink(FilesSinkConfig(path=str(tmp_path)))
+    assert again.positions({("t", 0): 3}) == {("t", 0): 6}

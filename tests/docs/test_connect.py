@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,14 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.jsonl").write_text("1\n2\n")
     described = blocks(PAGE, "yaml")[0]
     (tmp_path / "connectors.yaml").write_text(described.text)
-    serve, first, second, _ = blocks(PAGE, "sh")
+    serve, first, second, _, lake = blocks(PAGE, "sh")
     with Embedded() as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
         terminal.run(serve)
         terminal.run(first)
         eventually(lambda: lines(tmp_path / "out") == 1000)
+        if find_spec("deltalake"):
+            terminal.run(lake)
+            eventually(lambda: list((tmp_path / "lake" / "orders").glob("day=*/*.parquet")))
         terminal.run(second)
         with Consumer("lines", bootstrap=broker.bootstrap_servers, stop_at_end=True) as consumer:
             found = [json.loads(record.value) for record in consumer]
@@ -57,7 +61,7 @@ def test_the_dead_letter_commands_of_the_page(tmp_path: Path) -> None:
         context = {"topic": "orders", "partition": "0", "offset": "0", "connector.name": "orders-table"}
         headers = [(f"__connect.errors.{name}", text.encode()) for name, text in context.items()]
         Records(broker.bootstrap_servers).put("orders-dlq", ["bad"], headers=headers)
-        *_, commands = blocks(PAGE, "sh")
+        _, _, _, commands, _ = blocks(PAGE, "sh")
         env = {"ODRADEK_BOOTSTRAP": broker.bootstrap_servers, "ODRADEK_CONNECT": service.url}
         for line in commands.text.splitlines():
             done = CliRunner().invoke(main, shlex.split(line)[1:], env=env)

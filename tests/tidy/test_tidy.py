@@ -23,6 +23,7 @@ OUTSIDE = {
     "web",
     "spark",
     "pipeline",
+    "lake",
     "streams",
     "connect",
     "cli",

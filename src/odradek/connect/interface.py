@@ -85,6 +85,8 @@ class Sink(Generic[C]):
 
     def __init__(self, config: C) -> None:
         self.config = config
+        # What the consumer group has committed, kept up to date by the task; None: nothing yet.
+        self.group_offsets: dict[TopicPartition, int | None] = {}
 
     def positions(
         self,
@@ -98,12 +100,22 @@ class Sink(Generic[C]):
         return {}
 
     def write(self, records: Sequence[Record]) -> None:
-        """Makes the records durable before it returns. The next call, possibly in another process, may repeat them.
+        """Makes the records durable before it returns, unless the sink has a `flush`.
+
+        The next call, possibly in another process, may repeat them.
 
         They are in order for each partition of a topic. RetriableError: the batch is tried again. BadRecord, or any
         other error: with `errors.tolerance=all`, the framework divides the batch to find the records to blame.
         """
         raise NotImplementedError
+
+    def flush(self, *, now: bool) -> bool:  # noqa: ARG002 (for those that override it)
+        """For a sink that gathers records: makes them durable if it is time to, or if it must be done `now`.
+
+        Returns whether all records are durable: then the group's offsets are committed. Called after each `write`,
+        several times a second while no records arrive, and with `now` before the run ends.
+        """
+        return True
 
     def close(self) -> None:
         """Releases connections and files. Called once, also after an error."""

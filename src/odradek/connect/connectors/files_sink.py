@@ -69,7 +69,8 @@ class FilesSink(Sink[FilesSinkConfig]):
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-        progress = known.progress.after(_offset(records[0]), _offset(records[-1]) + 1)
+        begin = self.group_offsets.get(place)
+        progress = known.progress.after(_offset(records[0]) if begin is None else begin, _offset(records[-1]) + 1)
         written = _Written(known.length + len(lines), progress)
         _replace(self._progress_file(place), written)
         self._known[place] = written

@@ -97,8 +97,11 @@ class SqlSink(Sink[SqlSinkConfig]):
         moved: dict[TopicPartition, tuple[int, int]] = {}
         for record in records:
             place = _place(record)
-            begin = moved.get((place.topic, place.partition), (place.offset, 0))[0]
-            moved[place.topic, place.partition] = (begin, place.offset + 1)
+            at = (place.topic, place.partition)
+            # Not simply its first record: the records between the committed offset and that one may be no rows.
+            committed = self.group_offsets.get(at)
+            begin = moved.get(at, (place.offset if committed is None else committed, 0))[0]
+            moved[at] = (begin, place.offset + 1)
         progress = {place: self._progress.get(place, NEW).after(*span) for place, span in moved.items()}
         rows = [
             {

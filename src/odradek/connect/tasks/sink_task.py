@@ -46,6 +46,8 @@ class SinkRun:
     leash: Leash
     clock: Callable[[], float] = time.monotonic
     _raw: dict[int, RawRecord] = field(default_factory=dict)
+    # The offsets after the records that the sink has got but the group has not committed.
+    _ends: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def run(self) -> Outcome:
         self._assign()
@@ -55,8 +57,10 @@ class SinkRun:
             if messages:
                 self._deliver(messages)
                 active_s = self.clock()
-            elif self.clock() - active_s > self.spec.linger_s:
+            self._settle(now=False)
+            if not messages and not self._ends and self.clock() - active_s > self.spec.linger_s:
                 return Outcome(ending=Ending.IDLE, seen=self._seen())
+        self._settle(now=True)
         if self.clock() - active_s > QUIET_S:
             return Outcome(ending=Ending.IDLE, seen=self._seen())
         return Outcome(ending=Ending.STOPPED)
@@ -67,6 +71,7 @@ class SinkRun:
             (place.topic, place.partition): place.offset if place.offset >= 0 else None
             for place in self.consumer.committed(places, COMMITTED_S)
         }
+        self.sink.group_offsets = dict(committed)
         known = self.sink.positions(committed)
         self.consumer.assign(
             [
@@ -99,7 +104,8 @@ class SinkRun:
         skipped = len(self.tolerance.failures)
         self._write_dead_letters()
         self._raw.clear()
-        self._commit(messages)
+        for message in messages:
+            self._ends[message.topic(), message.partition()] = message.offset() + 1
         self.leash.report(
             {
                 "polled": len(messages),
@@ -139,16 +145,20 @@ class SinkRun:
                 ]
             )
 
-    def _commit(self, messages: Sequence[Message]) -> None:
-        """The target has the records: only now may the group move on."""
-        ends: dict[tuple[str, int], int] = {}
-        for message in messages:
-            ends[message.topic(), message.partition()] = message.offset() + 1
+    def _settle(self, *, now: bool) -> None:
+        """Commits the group's offsets when the target has the records: only then may the group move on."""
+        if not self._ends:
+            return
         self.leash.check()
+        if not self.tolerance.attempt(lambda: self.sink.flush(now=now)):
+            return
+        self.leash.check()
+        ends, self._ends = self._ends, {}
         try:
             self.consumer.commit(
                 offsets=[TopicPartition(topic, index, end) for (topic, index), end in ends.items()], asynchronous=False
             )
+            self.sink.group_offsets.update(ends)
         except KafkaException as refused:
             raise ClientError(
                 f"committing the offsets of group connect-{self.spec.connector}", refused.args[0]

@@ -1,0 +1,1 @@
+"""Tables in files: partitioned Parquet, Delta Lake and Iceberg, each append with the offsets that it covers."""
