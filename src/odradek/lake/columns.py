@@ -39,7 +39,7 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
 class Columns:
     """The columns of a table and of the rows that wait to be appended to it.
 
-    A column of the table has its type for good. The type of a waiting column may still grow, from integer to double.
+    A column of the table keeps its type. The type of a waiting column may still grow, from integer to double.
     """
 
     def __init__(self, stored: pa.Schema | None) -> None:
