@@ -29,6 +29,12 @@ class CommonOptions:
     value_converter: str | None = option(
         "The format of values; the default is JSON without schemas.", default=None, group=COMMON
     )
+    header_converter: str | None = option(
+        "The format of headers; the default is text, and JSON for other values.", default=None, group=COMMON
+    )
+    header_converter_options: dict[str, str] = option(
+        "Options of the header converter.", default={}, name="header.converter"
+    )
     key_converter_options: dict[str, str] = option("Options of the key converter.", default={}, name="key.converter")
     value_converter_options: dict[str, str] = option(
         "Options of the value converter.", default={}, name="value.converter"

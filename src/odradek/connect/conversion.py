@@ -29,6 +29,10 @@ class CannotConvertKey(CannotConvert):
     """The key is to blame, not the value."""
 
 
+class CannotConvertHeader(CannotConvert):
+    """A header is to blame."""
+
+
 class Converter(Protocol):
     """Encodes and decodes keys or values. `headers`: a converter may read and add headers, such as schema ids."""
 
@@ -108,16 +112,18 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The two converters of a connector. Headers are text, or JSON for other values."""
+    """The converters of a connector. Without a converter, headers are text, or JSON for other values."""
 
     key: Converter
     value: Converter
+    header: Converter | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Conversion:
         return cls(
             converter(given, "key.converter", is_key=True),
             converter(given, "value.converter", is_key=False),
+            converter(given, "header.converter", is_key=False) if "header.converter" in given else None,
         )
 
     def encoded(self, record: Record) -> Encoded:
@@ -127,7 +133,7 @@ class Conversion:
             record.topic,
             key,
             self.value.encode(record.topic, record.value_schema, record.value),
-            [(header.key, _header_bytes(header.value)) for header in record.headers],
+            [(header.key, self._header_bytes(record.topic, header)) for header in record.headers],
             record.timestamp_ms,
             record.partition,
         )
@@ -144,8 +150,21 @@ class Conversion:
             value=read_value,
             key_schema=key_schema,
             value_schema=value_schema,
-            headers=tuple(Header(name, _header_value(data)) for name, data in headers),
+            headers=tuple(self._header(topic, name, data) for name, data in headers),
         )
+
+    def _header_bytes(self, topic: str, header: Header) -> bytes | None:
+        if self.header is None:
+            return _header_bytes(header.value)
+        with _blaming(header.key):
+            return self.header.encode(topic, header.schema, header.value)
+
+    def _header(self, topic: str, name: str, data: bytes | None) -> Header:
+        if self.header is None:
+            return Header(name, _header_value(data))
+        with _blaming(name):
+            schema, value = self.header.decode(topic, data)
+        return Header(name, value, schema)
 
 
 @contextmanager
@@ -154,6 +173,14 @@ def _blaming_the_key() -> Iterator[None]:
         yield
     except CannotConvert as wrong:
         raise CannotConvertKey(f"the key: {wrong}") from wrong
+
+
+@contextmanager
+def _blaming(header: str) -> Iterator[None]:
+    try:
+        yield
+    except CannotConvert as wrong:
+        raise CannotConvertHeader(f"the header {header!r}: {wrong}") from wrong
 
 
 def _header_bytes(value: object) -> bytes | None:

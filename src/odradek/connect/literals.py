@@ -5,6 +5,7 @@ Text that looks like a number, a boolean, a time in ISO format, an array or a ma
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from dataclasses import replace
@@ -12,7 +13,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from odradek.connect.java_numbers import single
+from odradek.connect.java_numbers import float_text, single
 from odradek.connect.records import (
     BOOLEAN,
     DATES,
@@ -32,6 +33,7 @@ from odradek.connect.records import (
     mapping,
 )
 
+_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"'})
 Typed = tuple[Schema | None, Any]
 
 DEPTH_MAX = 50
@@ -184,3 +186,45 @@ def _common(items: list[Typed]) -> Schema | None:
         elif schema != widest:
             return None
     return replace(widest, optional=True) if len(schemas) < len(items) else widest
+
+
+def literal_text(schema: Schema | None, value: object, *, embedded: bool = False) -> str:
+    """A value as text that `parsed_literal` reads again. Texts inside arrays and maps are quoted."""
+    match value:
+        case None:
+            return "null"
+        case str():
+            return f'"{value.translate(_QUOTED)}"' if embedded else value
+        case bool():
+            return str(value).lower()
+        case float():
+            return float_text(value, is_single=schema is not None and schema.kind is Kind.FLOAT32)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date() | time():
+            text = iso_text(value)
+            return f'"{text}"' if embedded else text
+        case list() | tuple():
+            of_item = schema.items if schema is not None else None
+            return f"[{','.join(literal_text(of_item, item, embedded=True) for item in value)}]"
+        case dict():
+            return f"{{{','.join(_entry(schema, key, item) for key, item in value.items())}}}"
+        case _:
+            return str(value)
+
+
+def _entry(schema: Schema | None, key: object, item: object) -> str:
+    of_item = None if schema is None else schema.items or (schema.of(key) if isinstance(key, str) else None)
+    return f"{literal_text(None, key, embedded=True)}:{literal_text(of_item, item, embedded=True)}"
+
+
+def iso_text(value: datetime | date | time) -> str:
+    """As Kafka prints dates: midnight as a date alone, the first day of 1970 as a time alone."""
+    if isinstance(value, time):
+        return f"{value.isoformat('milliseconds')[:12]}Z"
+    if not isinstance(value, datetime):
+        return value.isoformat() if value != date(1970, 1, 1) else "00:00:00.000Z"
+    clock = f"{value.time().isoformat('milliseconds')}Z"
+    if value.date() <= date(1970, 1, 1):
+        return clock
+    return value.date().isoformat() if value.time() == time(0) else f"{value.date().isoformat()}T{clock}"

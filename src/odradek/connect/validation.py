@@ -190,5 +190,8 @@ _CHECKS: dict[str, Callable[[CommonOptions, Mapping[str, str]], str | None]] = {
     "consumer.override": _overrides,
     "key.converter": lambda _, given: _failure(lambda: converter(given, "key.converter", is_key=True)),
     "value.converter": lambda _, given: _failure(lambda: converter(given, "value.converter", is_key=False)),
+    "header.converter": lambda _, given: (
+        _failure(lambda: converter(given, "header.converter", is_key=False)) if "header.converter" in given else None
+    ),
     "transforms": lambda _, given: _transforms(given),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from odradek.connect.conversion import CannotConvert, NoOptions
+from odradek.connect.literals import literal_text, parsed_literal
 from odradek.connect.options import option
 from odradek.connect.records import BOOLEAN, BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, STRING, Kind, Schema
 from odradek.connect.values import WrongType, checked
@@ -145,3 +146,24 @@ class BooleanConverter(_Packed):
         if data is not None and data not in (b"\0", b"\1"):
             raise CannotConvert(f"a record of {topic!r} is {data[:8]!r}, but a boolean is one byte, 0 or 1")
         return super().decode(topic, data)
+
+
+class SimpleHeaderConverter:
+    """Headers as text, from which numbers, booleans, times, arrays and maps are recognised."""
+
+    Config: ClassVar[type] = NoOptions
+    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
+
+    def __init__(self, config: NoOptions, *, is_key: bool) -> None:
+        pass
+
+    def encode(self, topic: str, schema: Schema | None, value: object) -> bytes | None:  # noqa: ARG002
+        return None if value is None else literal_text(schema, value).encode()
+
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:  # noqa: ARG002
+        if data is None:
+            return None, None
+        try:
+            return parsed_literal(data.decode())
+        except UnicodeDecodeError:
+            return BYTES, data

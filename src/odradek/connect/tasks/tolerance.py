@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from odradek.connect.common_options import CommonOptions
-from odradek.connect.conversion import CannotConvertKey
+from odradek.connect.conversion import CannotConvertHeader, CannotConvertKey
 from odradek.connect.interface import BadRecord, RetriableError
 from odradek.connect.records import Record
 
@@ -29,13 +29,16 @@ class Stage(StrEnum):
 
     KEY_CONVERTER = "KEY_CONVERTER"
     VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
     TRANSFORMATION = "TRANSFORMATION"
     TASK_PUT = "TASK_PUT"
     TASK_POLL = "TASK_POLL"
 
 
 def stage_of(failed: Exception, stage: Stage) -> Stage:
-    """Both converters run in one step; the error says whether the key failed."""
+    """All converters run in one step; the error says whether the key or a header failed."""
+    if isinstance(failed, CannotConvertHeader):
+        return Stage.HEADER_CONVERTER
     return Stage.KEY_CONVERTER if isinstance(failed, CannotConvertKey) else stage
 
 

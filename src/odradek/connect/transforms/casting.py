@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from odradek.connect.java_numbers import float_text, integer_of, parsed_float, parsed_integer, single
+from odradek.connect.literals import iso_text
 from odradek.connect.options import not_empty, option
 from odradek.connect.records import Field, Kind, Record, Schema
 from odradek.connect.transforms.parts import (
@@ -174,15 +175,3 @@ def _text(schema: Schema | None, value: Any) -> str:  # noqa: ANN401
             return iso_text(value)
         case _:
             return str(value)
-
-
-def iso_text(value: datetime | date | time) -> str:
-    """As Kafka prints dates: midnight as a date alone, the first day of 1970 as a time alone."""
-    if isinstance(value, time):
-        return f"{value.isoformat('milliseconds')[:12]}Z"
-    if not isinstance(value, datetime):
-        return value.isoformat() if value != date(1970, 1, 1) else "00:00:00.000Z"
-    clock = f"{value.time().isoformat('milliseconds')}Z"
-    if value.date() <= date(1970, 1, 1):
-        return clock
-    return value.date().isoformat() if value.time() == time(0) else f"{value.date().isoformat()}T{clock}"

@@ -1,0 +1,174 @@
+"""JSON with a JSON Schema in a schema registry, in Confluent's framing and with Confluent's annotations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from odradek.connect.conversion import CannotConvert
+from odradek.connect.converters.json_values import from_json, to_json
+from odradek.connect.converters.registry import Registry, RegistryOptions, framed, opened
+from odradek.connect.options import option
+from odradek.connect.records import BOOLEAN, FLOAT64, INT64, STRING, Field, Kind, Schema, array, mapping, struct
+
+DEPTH_MAX = 100
+_TYPES = {
+    Kind.INT8: ("integer", "int8"),
+    Kind.INT16: ("integer", "int16"),
+    Kind.INT32: ("integer", "int32"),
+    Kind.INT64: ("integer", "int64"),
+    Kind.FLOAT32: ("number", "float32"),
+    Kind.FLOAT64: ("number", "float64"),
+    Kind.BOOLEAN: ("boolean", None),
+    Kind.STRING: ("string", None),
+    Kind.BYTES: ("string", "bytes"),
+}
+_KINDS = {name: kind for kind, (_, name) in _TYPES.items() if name is not None}
+_PLAIN = {"integer": INT64, "number": FLOAT64, "boolean": BOOLEAN, "string": STRING}
+_NUMBERS = msgspec.json.Encoder(decimal_format="number")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonSchemaOptions(RegistryOptions):
+    decimal_format: Literal["BASE64", "NUMERIC"] = option("How decimals are written.", default="BASE64")
+
+
+class JsonSchemaConverter:
+    """JSON in Confluent's framing: the id of its JSON Schema, then the value."""
+
+    Config: ClassVar[type] = JsonSchemaOptions
+    aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.json.JsonSchemaConverter",)
+
+    def __init__(self, config: JsonSchemaOptions, *, is_key: bool) -> None:
+        if not config.schema_registry_url or config.schema is not None:
+            raise ValueError('the JSON Schema converter needs "schema.registry.url", and no "schema"')
+        self._config, self._is_key = config, is_key
+        self._registry = Registry(config)
+        self._numeric = config.decimal_format == "NUMERIC"
+        cached = lru_cache(config.schemas_cache_size)
+        self._written: Callable[[Schema], str] = cached(lambda schema: json.dumps(json_schema(schema)))
+        self._read: Callable[[str], Schema] = lru_cache(config.schemas_cache_size)(_read)
+
+    def encode(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
+        if value is None and (schema is None or schema.optional):
+            return None
+        if schema is None:
+            raise CannotConvert(f"a value for {topic!r} has no schema: use a source with schemas, or another converter")
+        try:
+            told = to_json(schema, value, numeric=self._numeric)
+            body = _NUMBERS.encode(told) if self._numeric else msgspec.json.encode(told)
+        except (TypeError, ValueError, OverflowError) as wrong:
+            raise CannotConvert(f"a value for {topic!r} cannot be written as JSON: {wrong}") from wrong
+        subject = self._config.subject(topic, schema.name, is_key=self._is_key)
+        return framed(self._registry.id_of(subject, "JSON", self._written(schema)), body)
+
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
+        if data is None:
+            return None, None
+        schema_id, body = opened(topic, data)
+        text, kind = self._registry.schema_of(schema_id)
+        if kind != "JSON":
+            raise CannotConvert(f"a record of {topic!r} has schema {schema_id}, which is {kind} and not JSON")
+        schema = self._read(text)
+        try:
+            return schema, from_json(schema, msgspec.json.decode(body))
+        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+            raise CannotConvert(f"a record of {topic!r} is not JSON: {wrong}") from wrong
+
+
+def json_schema(schema: Schema) -> dict[str, Any]:
+    """The JSON Schema of a schema; `connect.*` keeps what JSON Schema cannot say."""
+    told = _of_kind(schema)
+    more = {"title": schema.name, "connect.version": schema.version, "connect.doc": schema.doc}
+    told |= {name: value for name, value in more.items() if value is not None}
+    if schema.parameters:
+        told["connect.parameters"] = dict(schema.parameters)
+    if schema.default is not None:
+        told["default"] = to_json(replace(schema, default=None), schema.default)
+    return {"oneOf": [{"type": "null"}, told]} if schema.optional else told
+
+
+def _of_kind(schema: Schema) -> dict[str, Any]:
+    match schema.kind:
+        case Kind.STRUCT:
+            return {
+                "type": "object",
+                "properties": {
+                    field.name: {**json_schema(field.schema), "connect.index": index}
+                    for index, field in enumerate(schema.fields)
+                },
+            }
+        case Kind.ARRAY if schema.items is not None:
+            return {"type": "array", "items": json_schema(schema.items)}
+        case Kind.MAP if schema.keys is not None and schema.items is not None:
+            if schema.keys.kind is Kind.STRING and not schema.keys.optional:
+                items = json_schema(schema.items)
+                return {"type": "object", "connect.type": "map", "additionalProperties": items}
+            raise CannotConvert("a map whose keys are not text has no JSON Schema here")
+    kind, connect = _TYPES[schema.kind]
+    return {"type": kind} if connect is None else {"type": kind, "connect.type": connect}
+
+
+def _read(text: str) -> Schema:
+    try:
+        return connect_schema(json.loads(text))
+    except ValueError as wrong:
+        raise CannotConvert(f"not a JSON Schema that can be read: {wrong}") from wrong
+
+
+def connect_schema(told: object, depth: int = 0) -> Schema:
+    """The schema of a JSON Schema. Raises ValueError for what Kafka Connect has no type for."""
+    if not isinstance(told, Mapping) or depth > DEPTH_MAX:
+        raise ValueError(f"{told!r} is not a schema" if depth <= DEPTH_MAX else "the schema is nested too deep")
+    choices = told.get("oneOf") or told.get("anyOf")
+    types = told.get("type")
+    if isinstance(choices, list):
+        others = [each for each in choices if not (isinstance(each, Mapping) and each.get("type") == "null")]
+        if len(others) != 1 or len(others) == len(choices):
+            raise ValueError("oneOf and anyOf are supported for null and one other schema")
+        return connect_schema(others[0], depth + 1).or_null()
+    if isinstance(types, list):
+        others = [each for each in types if each != "null"]
+        if len(others) != 1:
+            raise ValueError(f"the types {types} are more than one")
+        return connect_schema({**told, "type": others[0]}, depth + 1).or_null()
+    schema = _connect_kind(told, depth)
+    changes: dict[str, Any] = {
+        "name": told.get("title"),
+        "version": told.get("connect.version"),
+        "doc": told.get("connect.doc"),
+        "parameters": {str(name): str(value) for name, value in (told.get("connect.parameters") or {}).items()},
+    }
+    schema = replace(schema, **changes)
+    return schema if told.get("default") is None else replace(schema, default=from_json(schema, told["default"]))
+
+
+def _connect_kind(told: Mapping[str, Any], depth: int) -> Schema:
+    connect, kind = told.get("connect.type"), told.get("type")
+    if connect in _KINDS:
+        return Schema(kind=_KINDS[connect])
+    if kind == "array":
+        return array(connect_schema(told.get("items"), depth + 1))
+    if kind == "object" and (connect == "map" or "properties" not in told):
+        return mapping(STRING, connect_schema(told.get("additionalProperties"), depth + 1))
+    if kind == "object":
+        return struct([(field.name, field.schema) for field in _fields(told, depth)])
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    raise ValueError(f"the type {kind!r} has no type in Kafka Connect")
+
+
+def _fields(told: Mapping[str, Any], depth: int) -> list[Field]:
+    """Schemas of other writers have no index: their fields are in the order of the text, and null if not required."""
+    properties = told["properties"]
+    if all(isinstance(each, Mapping) and "connect.index" in each for each in properties.values()):
+        ordered = sorted(properties.items(), key=lambda pair: pair[1]["connect.index"])
+        return [Field(name, connect_schema(each, depth + 1)) for name, each in ordered]
+    required = told.get("required", ())
+    found = [Field(name, connect_schema(each, depth + 1)) for name, each in properties.items()]
+    return [field if field.name in required else Field(field.name, field.schema.or_null()) for field in found]
