@@ -15,10 +15,13 @@ import httpx
 import pytest
 
 from odradek.connect.service.membership import SESSION_MS
+from odradek.connect.service.settings import Settings
+from odradek.connect.serving import serving_on
 from odradek.connect.tasks.leash import LEASE_S
 from odradek.testing import Embedded
+from odradek.web.listening import listening
 from support.committed_records import committed_records
-from support.connect_service import PATIENCE_S, eventually
+from support.connect_service import PATIENCE_S, ThreadJobs, eventually
 
 TESTS = Path(__file__).parents[1]
 TAKEOVER_S = 10.0
@@ -109,3 +112,12 @@ def test_a_paused_service_is_replaced_and_writes_nothing_when_it_wakes(
     found = ids(broker, "paused")
     assert found == list(range(len(found)))
     assert took_over_s < 2 * TAKEOVER_S, f"took over after {took_over_s:.1f} s"
+
+
+def test_a_request_waits_until_a_service_that_has_just_started_is_active(broker: Embedded) -> None:
+    wanted = Settings(bootstrap=broker.bootstrap_servers, group="just-started", linger_s=0.5)
+    with serving_on(listening("127.0.0.1", 0), wanted, ThreadJobs) as (url, steward):
+        assert not steward.is_active
+        body = {"name": "early", "config": {"connector.class": "datagen", "topic": "early", "count": "1"}}
+        assert httpx.post(f"{url}/connectors", json=body, timeout=60).status_code == 201
+        httpx.delete(f"{url}/connectors/early", timeout=60)

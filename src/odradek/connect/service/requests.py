@@ -56,6 +56,11 @@ class Requests:
     def is_active(self) -> bool:
         return self._steward.is_active
 
+    @property
+    def worker(self) -> str:
+        """The address of this service."""
+        return self._steward.settings.worker_id
+
     def active_worker(self) -> str | None:
         """The address of the active service of this group, as its client id in the group says."""
         members = self._steward.admin.group_members(self._steward.settings.group)
