@@ -102,8 +102,8 @@ class Expression:
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise PipelineError(
-            f"`{self._text}` is a column here, and a column cannot be called",
-            why=f"there is no method of that name{_similar_verb(self._text)}",
+            f"there is no method `{self._text}`{_similar_verb(self._text)}",
+            why="attributes of a stream that are not methods are its columns, and a column is not a function",
             instead='a method of the stream; a column whose name is also a method\'s is written stream["name"]',
         )
 
