@@ -62,6 +62,7 @@ BESIDE := -n 2 -o faulthandler_timeout=110
 unit: .venv/dev
 	@sh tests/support/install-prometheus.sh
 	@sh tests/support/install-postgres.sh
+	@sh tests/support/install-mariadb.sh
 	$(BIN)/pytest $(BESIDE) -rs -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
 	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories
 
@@ -113,6 +114,7 @@ cluster: .venv/dev java
 interop: .venv/dev
 	@sh tests/support/install-prometheus.sh
 	@sh tests/support/install-postgres.sh
+	@sh tests/support/install-mariadb.sh
 	$(BIN)/pytest -vv -rs tests/interop
 
 # make bench             compares with the raw limit, Apache Kafka, Kafka Streams and Quix Streams (needs gcc, Java 17 and Maven)

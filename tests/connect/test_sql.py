@@ -1,4 +1,4 @@
-"""The SQL connectors against SQLite and a real PostgreSQL."""
+"""The SQL connectors against SQLite, a real PostgreSQL and a real MariaDB."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from odradek.connect.connectors.sql_sink import OFFSETS, SqlSink, SqlSinkConfig
 from odradek.connect.connectors.sql_source import SqlSource, SqlSourceConfig
 from odradek.connect.interface import BadRecord, RetriableError
 from odradek.connect.records import INT64, STRING, TIMESTAMPS, Offset, Record, TopicPlace, struct
+from support.mariadb import MariaDb
 from support.postgres import Postgres
 
 NOON = dt.datetime(2026, 1, 2, 12, 0, 0)  # noqa: DTZ001 (as in a column without a zone)
@@ -26,16 +27,24 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[MariaDb]:
+    with MariaDb.started() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shop.db"
+    if request.param == "mariadb":
+        return request.getfixturevalue("mariadb").new_database()
     return request.getfixturevalue("postgres").new_database()
 
 
 @pytest.fixture
 def database(url: str) -> Iterator[sa.Engine]:
-    made = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    made = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:").replace("mariadb:", "mariadb+pymysql:"))
     yield made
     made.dispose()
 
@@ -107,7 +116,7 @@ def test_new_rows_are_found_by_an_incrementing_column_in_several_queries(url: st
 
 
 def test_changed_rows_are_found_by_timestamp_and_number_also_at_the_same_time(url: str, database: sa.Engine) -> None:
-    run(database, "CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP NOT NULL)")
+    run(database, "CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP(3) NOT NULL)")
     run(database, f"INSERT INTO t VALUES (1, '{NOON}'), (2, '{NOON}')")
     reader = source(
         url, mode="timestamp+incrementing", incrementing_column_name="id", timestamp_column_name="at", batch_max_rows=1
@@ -214,3 +223,75 @@ def test_missing_tables_and_columns_are_refused_unless_they_may_be_made(url: str
 def test_options_that_contradict_each_other_are_refused(config: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         SqlSink(SqlSinkConfig(connection_url="sqlite://", **config))
+
+
+# --- MariaDB alone
+
+
+@pytest.fixture
+def shop(mariadb: MariaDb) -> Iterator[tuple[str, sa.Engine]]:
+    url = mariadb.new_database()
+    made = sa.create_engine(url.replace("mariadb:", "mariadb+pymysql:"))
+    yield url, made
+    made.dispose()
+
+
+def test_tables_of_mariadb_are_changed_before_the_first_row_of_a_batch(shop: tuple[str, sa.Engine]) -> None:
+    url, database = shop
+    writer = sink(url, pk_mode="record_value", pk_fields=["id"])
+    writer.write([row(0, {"id": 1})])
+    # ALTER TABLE commits: had row 2 been written before it, row 2 would stay without its offset.
+    with pytest.raises(sa.exc.IntegrityError):
+        writer.write([row(1, {"id": 2}), row(2, {"id": 2, "note": "new"})])
+    with pytest.raises(sa.exc.IntegrityError):
+        writer.write([row(1, {"id": 2}), row(2, {"id": 1, "more": "new"})])
+    assert rows(database, "SELECT id FROM orders") == [(1,)]
+    assert rows(database, f"SELECT end_offset FROM {OFFSETS}") == [(1,)]
+
+
+def test_text_keys_in_mariadb_differ_by_case_and_spaces(shop: tuple[str, sa.Engine]) -> None:
+    url, database = shop
+    writer = sink(url, insert_mode="upsert", pk_mode="record_key", pk_fields=["id"])
+    writer.write([row(n, {"n": n}, key=key) for n, key in enumerate(["a", "A", "a ", "ä", "a"])])
+    assert rows(database, "SELECT id, n FROM orders ORDER BY n") == [("A", 1), ("a ", 2), ("ä", 3), ("a", 4)]
+
+
+def test_a_value_that_mariadb_refuses_is_no_outage(shop: tuple[str, sa.Engine]) -> None:
+    url, database = shop
+    run(database, "CREATE TABLE orders (id TINYINT, name VARCHAR(3), day DATE)")
+    for value in ({"id": 1_000}, {"name": "long"}, {"id": "x"}, {"day": "2026-02-31"}):
+        with pytest.raises(sa.exc.DBAPIError):
+            sink(url).write([row(0, value)])
+    assert rows(database, "SELECT * FROM orders") == []
+
+
+def test_types_of_mariadb_are_read(shop: tuple[str, sa.Engine]) -> None:
+    url, database = shop
+    run(
+        database,
+        "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, tiny TINYINT, small SMALLINT UNSIGNED, big BIGINT UNSIGNED,"
+        " price DECIMAL(8, 3), made YEAR, bits BIT(9), tags SET('b', 'a'), size ENUM('s', 'm'), at DATETIME(6),"
+        " seen TIMESTAMP(3) NULL, body BLOB, note TEXT)",
+        "INSERT INTO t VALUES (4294967295, -1, 65535, 18446744073709551615, 1.5, 2026, b'100000001', 'b,a', 'm',"
+        f" '{NOON}.000001', '{NOON}.250', x'00ff', 'né')",
+    )
+    (record,), _ = read(source(url, mode="bulk"))
+    noon = NOON.replace(tzinfo=dt.UTC)
+    assert record.value == {
+        "id": 4_294_967_295,
+        "tiny": -1,
+        "small": 65_535,
+        "big": 18_446_744_073_709_551_615,
+        "price": Decimal("1.500"),
+        "made": 2026,
+        "bits": 257,
+        "tags": "a,b",
+        "size": "m",
+        "at": noon.replace(microsecond=1),
+        "seen": noon.replace(microsecond=250_000),
+        "body": b"\x00\xff",
+        "note": "né",
+    }
+    kinds = {field.name: str(field.schema.kind) for field in record.value_schema.fields}
+    assert kinds["id"] == "int64"
+    assert (kinds["tiny"], kinds["small"], kinds["big"], kinds["bits"]) == ("int16", "int32", "bytes", "int64")

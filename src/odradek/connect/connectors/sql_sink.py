@@ -5,14 +5,22 @@ The offsets of a batch are stored in the same transaction as its rows, so each r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from odradek.connect.connectors.sql_database import DatabaseConfig, column_type, engine, guessed, outages_told
+from odradek.connect.connectors.sql_database import (
+    TABLE_OPTIONS,
+    DatabaseConfig,
+    column_type,
+    engine,
+    guessed,
+    outages_told,
+)
 from odradek.connect.interface import BadRecord, Sink, TopicPartition
 from odradek.connect.options import option
 from odradek.connect.progress import NEW, Progress
@@ -61,6 +69,7 @@ class SqlSink(Sink[SqlSinkConfig]):
             sa.Column("first_offset", sa.BigInteger, nullable=False),
             sa.Column("begin_offset", sa.BigInteger, nullable=False),
             sa.Column("end_offset", sa.BigInteger, nullable=False),
+            **TABLE_OPTIONS,
         )
 
     def _check(self) -> None:
@@ -121,11 +130,15 @@ class SqlSink(Sink[SqlSinkConfig]):
 
     def write(self, records: Sequence[Record]) -> None:
         with outages_told("writing rows"), self._engine.begin() as connection:
-            for table, kind, some in self._grouped(records):
+            # MariaDB commits before it creates or changes a table, so all tables are prepared before the first row.
+            groups = self._grouped(records)
+            for name, kind, some in groups:
+                self._fitting(connection, name, *self._columns(kind, some))
+            for name, kind, some in groups:
                 if kind == "delete":
-                    self._delete(connection, table, some)
+                    self._delete(connection, name, some)
                 else:
-                    self._insert(connection, table, some)
+                    self._insert(connection, name, some)
             progress = self._store_offsets(connection, records)
         self._progress |= progress
 
@@ -142,32 +155,42 @@ class SqlSink(Sink[SqlSinkConfig]):
             groups[-1][2].append(record)
         return groups
 
+    def _columns(self, kind: str, records: list[Record]) -> tuple[dict[str, Schema], list[str]]:
+        """The columns that records need, and those of them that are the primary key."""
+        rows = [self._key(record) if kind == "delete" else self._row(record) for record in records]
+        columns = {column: schema for row in rows for column, (_, schema) in row.items()}
+        return columns, list(columns) if kind == "delete" else self._key_columns(records[0])
+
     def _insert(self, connection: sa.Connection, name: str, records: list[Record]) -> None:
         rows = [self._row(record) for record in records]
-        columns = {column: schema for row in rows for column, (_, schema) in row.items()}
+        columns = list({column: None for row in rows for column in row})
         keys = self._key_columns(records[0])
-        table = self._fitting(connection, name, columns, keys)
-        values = [{column: row[column][0] if column in row else None for column in columns} for row in rows]
+        table = self._tables[name]
+        values = [{column: _stored(table, column, row) for column in columns} for row in rows]
         if self.config.insert_mode == "insert":
             connection.execute(sa.insert(table), values)
             return
         # A statement may change a row only once: of several records with one key, the last one counts.
         last = {tuple(value[key] for key in keys): value for value in values}
-        connection.execute(self._upsert(table, list(columns)), list(last.values()))
+        connection.execute(self._upsert(table, columns), list(last.values()))
 
     def _delete(self, connection: sa.Connection, name: str, records: list[Record]) -> None:
-        columns = {column: schema for record in records for column, (_, schema) in self._key(record).items()}
-        table = self._fitting(connection, name, columns, list(columns))
+        table = self._tables[name]
         for record in records:
             same = [table.c[column] == value for column, (value, _) in self._key(record).items()]
             connection.execute(sa.delete(table).where(*same))
 
     def _upsert(self, table: sa.Table, columns: list[str]) -> Any:  # noqa: ANN401 (an insert of the dialect)
-        insert = (sqlite if self._engine.dialect.name == "sqlite" else postgresql).insert(table)
         keys = [column.name for column in table.primary_key.columns]
-        others = {name: insert.excluded[name] for name in columns if name not in keys}
         if not keys:
             raise ValueError(f"the table {table.name} has no primary key, which insert.mode=upsert needs")
+        if self._engine.dialect.name == "mariadb":
+            new = mysql.insert(table)
+            # A table of keys alone: the row is the same.
+            changed = [name for name in columns if name not in keys] or keys
+            return new.on_duplicate_key_update({name: new.inserted[name] for name in changed})
+        insert = (sqlite if self._engine.dialect.name == "sqlite" else postgresql).insert(table)
+        others = {name: insert.excluded[name] for name in columns if name not in keys}
         if not others:
             return insert.on_conflict_do_nothing(index_elements=keys)
         return insert.on_conflict_do_update(index_elements=keys, set_=others)
@@ -228,7 +251,8 @@ class SqlSink(Sink[SqlSinkConfig]):
         if not sa.inspect(connection).has_table(name):
             if not self.config.auto_create:
                 raise ValueError(f"there is no table {name!r}; create it, or set auto.create=true")
-            table = sa.Table(name, sa.MetaData(), *(_column(each, columns[each], each in keys) for each in columns))
+            made = (_column(each, columns[each], each in keys) for each in columns)
+            table = sa.Table(name, sa.MetaData(), *made, **TABLE_OPTIONS)
             table.create(connection)
         table = sa.Table(name, sa.MetaData(), autoload_with=connection)
         missing = [each for each in columns if each not in table.c]
@@ -252,8 +276,16 @@ class SqlSink(Sink[SqlSinkConfig]):
         self._engine.dispose()
 
 
+def _stored(table: sa.Table, column: str, row: Mapping[str, tuple[object, Schema]]) -> object:
+    """A list or an object is JSON text in a column that is not of a type for JSON; MariaDB has no other ones."""
+    value = row[column][0] if column in row else None
+    if isinstance(value, dict | list) and not isinstance(table.c[column].type, sa.JSON):
+        return json.dumps(value, default=str)
+    return value
+
+
 def _column(name: str, schema: Schema, is_key: bool) -> sa.Column[Any]:
-    return sa.Column(name, column_type(schema), primary_key=is_key, autoincrement=False)
+    return sa.Column(name, column_type(schema, is_key=is_key), primary_key=is_key, autoincrement=False)
 
 
 def _place(record: Record) -> TopicPlace:

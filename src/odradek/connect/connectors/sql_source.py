@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from odradek.connect.connectors.sql_database import DatabaseConfig, engine, outages_told, schema_of
 from odradek.connect.interface import Source
 from odradek.connect.options import at_least, option
-from odradek.connect.records import Offset, Partition, Record, Schema, SourcePlace
+from odradek.connect.records import DECIMAL, Offset, Partition, Record, Schema, SourcePlace
 
 QUERY: Partition = {"query": "query"}
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 (times without a zone are in UTC here)
@@ -77,12 +78,15 @@ class SqlSource(Source[SqlSourceConfig]):
         self._tables.pop(_name(partition), None)  # columns may have been added
         table = self._table(partition)
         schema = schema_of(table, _name(partition)) if isinstance(table, sa.Table) else None
+        # MariaDB's BIGINT UNSIGNED does not fit into 64 bits with a sign.
+        decimals = [field.name for field in schema.fields if field.schema.name == DECIMAL] if schema else []
         topic = self.config.topic_prefix + ("" if self.config.query else _name(partition))
         while True:
             with outages_told("reading rows"), self._engine.connect() as connection:
                 rows = connection.execute(self._limited(table, offset)).mappings().all()
             for row in rows:
                 value = {name: _in_utc(field) for name, field in row.items()}
+                value |= {name: Decimal(whole) for name in decimals if isinstance(whole := value[name], int)}
                 offset = self._offset_of(value)
                 yield self._record(topic, value, schema, SourcePlace(partition, offset))
             if self.config.mode == "bulk" or len(rows) < self.config.batch_max_rows:
@@ -169,6 +173,8 @@ def _in_utc(value: object) -> object:
     """Times without a zone are in UTC."""
     if isinstance(value, dt.datetime) and value.tzinfo is None:
         return value.replace(tzinfo=dt.UTC)
+    if isinstance(value, set):  # the type SET of MariaDB
+        return ",".join(sorted(value))
     return bytes(value) if isinstance(value, memoryview) else value
 
 
