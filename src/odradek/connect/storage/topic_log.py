@@ -8,15 +8,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from odradek.client.admin import Admin
+from odradek.client.admin import Admin, UnknownTopic
 from odradek.client.configuring import client_logger
+from odradek.client.records import ClientError
 
 CATCH_UP_S = 30.0
 POLL_S = 0.05
 MESSAGES_MAX = 1_000
+
+# What brokers answer about a new topic until they have read its creation.
+NOT_KNOWN_YET = {"UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class TopicLog:
         self._admin = admin
         self._apply = apply
         admin.create_topic(topic, partitions, {"cleanup.policy": "compact"}, replication_factor=replication_factor)
-        self._check_policy()
+        self._check_policy(self._once_known(admin.topic_config).get("cleanup.policy", "compact"))
         common = {"bootstrap.servers": admin.bootstrap, **config}
         self._producer = Producer(
             {**common, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 0},
@@ -66,11 +73,22 @@ class TopicLog:
             },
             logger=client_logger(),
         )
-        self._next = dict.fromkeys(admin.partitions(topic), 0)
+        self._next = dict.fromkeys(self._once_known(admin.partitions), 0)
         self._consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in self._next])
 
-    def _check_policy(self) -> None:
-        policy = self._admin.topic_config(self.topic).get("cleanup.policy", "compact")
+    def _once_known(self, asked: Callable[[str], T]) -> T:
+        """The answer of a broker about the topic. For a moment after the creation, other brokers do not know it."""
+        deadline = time.monotonic() + CATCH_UP_S
+        while True:
+            try:
+                return asked(self.topic)
+            except (ClientError, UnknownTopic) as refused:
+                is_new = isinstance(refused, UnknownTopic) or refused.name in NOT_KNOWN_YET
+                if not is_new or time.monotonic() > deadline:
+                    raise
+            time.sleep(POLL_S)
+
+    def _check_policy(self, policy: str) -> None:
         if policy != "compact":
             raise StorageFailed(
                 f'topic "{self.topic}" has cleanup.policy={policy}: old configs or offsets would be deleted. '
@@ -86,7 +104,7 @@ class TopicLog:
 
     def catch_up(self) -> None:
         """Applies every entry that was in the topic when this was called. Raises StorageFailed."""
-        ends = self._admin.end_offsets(self.topic)
+        ends = self._once_known(self._admin.end_offsets)
         deadline = time.monotonic() + CATCH_UP_S
         while any(self._next[index] < end for index, end in ends.items()):
             if time.monotonic() > deadline:
