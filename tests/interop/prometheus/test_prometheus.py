@@ -48,6 +48,7 @@ pytestmark = [
 
 TIME_FACTOR = 0.02
 FIRES_WITHIN_S = 150.0
+TARGETS = 8
 FOR_S = {alert.name: alert.for_seconds for _, alerts in alert_groups() for alert in alerts}
 # Alerts whose condition this test cannot bring about, and why.
 NOT_CAUSED = {
@@ -159,10 +160,13 @@ def _connect(processes: Processes, cluster: ObservedCluster, number: int) -> str
 
 def test_every_process_is_scraped_and_its_text_is_valid(scene):
     scene.send_events(*(json.dumps({"n": n}) for n in range(3)))
-    wait_for("all targets are up", lambda: all("up " in each for each in scene.prometheus.targets().values()), 30)
-    targets = scene.prometheus.targets()
-    assert targets
-    for url in targets:
+
+    def all_are_up() -> bool:
+        targets = scene.prometheus.targets()  # none yet when it has just started
+        return len(targets) >= TARGETS and all("up " in each for each in targets.values())
+
+    wait_for("all targets are up", all_are_up, 60)
+    for url in scene.prometheus.targets():
         for parse, accept in ((parse_text, "text/plain"), (parse_open_metrics, "application/openmetrics-text")):
             assert list(parse(httpx.get(url, headers={"accept": accept}).text))
 
