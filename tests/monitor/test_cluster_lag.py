@@ -13,7 +13,7 @@ from odradek.monitor.lag.cluster_lag import ClusterLag
 from odradek.monitor.lag.evaluation import Commit, Status, Window
 from odradek.monitor.lag.log_ends import TopicEnds
 from odradek.monitor.lag.settings import LagSettings
-from odradek.monitor.lag.windows import TopicCommits
+from odradek.monitor.lag.windows import Positions, TopicCommits
 
 NOW = 1_700_000_000_000
 T = "orders"
@@ -29,7 +29,7 @@ def test_a_window_keeps_the_last_commits_with_the_lag_of_their_time() -> None:
     lag = cluster(end=100, intervals=3)
     for at in range(5):
         lag.log_ends(T, 1, {0: 100 + at}, NOW + at)
-        lag.committed("g", T, [(0, 10 * at, NOW + 1000 * at)], NOW + 1000 * at + 1)
+        lag.committed("g", T, Positions.of((0, 10 * at, NOW + 1000 * at)), NOW + 1000 * at + 1)
     found = lag.evaluate("g", NOW + 4000)
     assert found is not None
     [partition] = found.partitions
@@ -42,44 +42,44 @@ def test_a_window_keeps_the_last_commits_with_the_lag_of_their_time() -> None:
 def test_commits_closer_than_min_distance_replace_the_last_one_but_keep_its_time() -> None:
     lag = cluster(min_distance_s=5)
     for offset, after_ms in ((1, 0), (2, 3000), (3, 4999), (4, 5000), (5, 9999)):
-        lag.committed("g", T, [(0, offset, NOW + after_ms)], NOW)
+        lag.committed("g", T, Positions.of((0, offset, NOW + after_ms)), NOW)
     [partition] = lag.evaluate("g", NOW).partitions
     assert [(commit.offset, commit.timestamp_ms - NOW) for commit in partition.commits] == [(3, 0), (5, 5000)]
 
 
 def test_a_commit_that_is_older_than_the_last_one_replaces_it() -> None:
     lag = cluster()
-    lag.committed("g", T, [(0, 1, NOW), (0, 2, NOW - 1)], NOW)
+    lag.committed("g", T, Positions.of((0, 1, NOW), (0, 2, NOW - 1)), NOW)
     [partition] = lag.evaluate("g", NOW).partitions
     assert [(commit.offset, commit.timestamp_ms) for commit in partition.commits] == [(2, NOW)]
 
 
 def test_commits_of_unknown_topics_and_partitions_are_dropped() -> None:
     lag = cluster(partitions=2)
-    lag.committed("g", "unknown", [(0, 1, NOW)], NOW)
-    lag.committed("g", T, [(2, 1, NOW), (-1, 1, NOW)], NOW)
+    lag.committed("g", "unknown", Positions.of((0, 1, NOW)), NOW)
+    lag.committed("g", T, Positions.of((2, 1, NOW), (-1, 1, NOW)), NOW)
     assert lag.groups() == []
     lag.log_ends("led-by-none", 1, {}, NOW)
-    lag.committed("g", "led-by-none", [(0, 1, NOW)], NOW)
+    lag.committed("g", "led-by-none", Positions.of((0, 1, NOW)), NOW)
     assert lag.groups() == []
 
 
 def test_all_partitions_of_a_topic_count_once_the_group_has_committed_one() -> None:
     lag = cluster(partitions=3)
-    lag.committed("g", T, [(1, 40, NOW)], NOW)
+    lag.committed("g", T, Positions.of((1, 40, NOW)), NOW)
     found = lag.evaluate("g", NOW)
     assert [partition.complete for partition in found.partitions] == [0.0, 0.1, 0.0]
     assert (found.total_lag, found.complete, found.max_lag.partition) == (60, 0.0, 1)
     lag.log_ends(T, 5, {4: 10}, NOW)
-    lag.committed("g", T, [(1, 41, NOW)], NOW)
+    lag.committed("g", T, Positions.of((1, 41, NOW)), NOW)
     assert len(lag.evaluate("g", NOW).partitions) == 3, "new partitions count with their first commit"
-    lag.committed("g", T, [(4, 3, NOW)], NOW)
+    lag.committed("g", T, Positions.of((4, 3, NOW)), NOW)
     assert len(lag.evaluate("g", NOW).partitions) == 5
 
 
 def test_an_assigned_partition_without_commits_has_an_empty_window_and_an_owner() -> None:
     lag = cluster(partitions=2)
-    lag.committed("g", T, [(0, 100, NOW)], NOW)
+    lag.committed("g", T, Positions.of((0, 100, NOW)), NOW)
     lag.assigned("g", T, [1], "/10.0.0.7", "billing-1")
     _, second = lag.evaluate("g", NOW).partitions
     assert (second.owner, second.client_id, second.commits, second.complete) == ("/10.0.0.7", "billing-1", [], 0.1)
@@ -98,9 +98,9 @@ def test_a_group_that_was_only_assigned_is_listed_and_then_not_found() -> None:
 
 def test_groups_expire() -> None:
     lag = cluster(expire_group_s=60)
-    lag.committed("g", T, [(0, 1, NOW - 61_000)], NOW)
+    lag.committed("g", T, Positions.of((0, 1, NOW - 61_000)), NOW)
     assert lag.groups() == []
-    lag.committed("g", T, [(0, 1, NOW - 60_000)], NOW)
+    lag.committed("g", T, Positions.of((0, 1, NOW - 60_000)), NOW)
     assert lag.evaluate("g", NOW + 999) is not None
     assert lag.summary("g", NOW + 1000) is None
     assert lag.groups() == []
@@ -109,7 +109,7 @@ def test_groups_expire() -> None:
 def test_groups_can_be_left_out() -> None:
     lag = cluster(group_allowlist=re.compile("^team-"), group_denylist=re.compile("test$"))
     for group in ("team-a", "team-test", "other"):
-        lag.committed(group, T, [(0, 1, NOW)], NOW)
+        lag.committed(group, T, Positions.of((0, 1, NOW)), NOW)
         lag.assigned(group, T, [0], "/host", "client")
     assert lag.groups() == ["team-a"]
 
@@ -117,7 +117,7 @@ def test_groups_can_be_left_out() -> None:
 def test_deleted_topics_groups_and_offsets_are_forgotten() -> None:
     lag = cluster(partitions=2)
     for group in ("a", "b", "c"):
-        lag.committed(group, T, [(0, 1, NOW), (1, 1, NOW)], NOW)
+        lag.committed(group, T, Positions.of((0, 1, NOW), (1, 1, NOW)), NOW)
     lag.forget("a")
     lag.offset_deleted("b", T, 0)
     assert (lag.groups(), lag.groups_of(T)) == (["b", "c"], ["b", "c"])
@@ -131,14 +131,14 @@ def test_deleted_topics_groups_and_offsets_are_forgotten() -> None:
 def test_a_partition_below_minimum_complete_is_ok() -> None:
     for complete, expected in ((0.0, Status.STOP), (0.2, Status.OK)):
         lag = cluster(minimum_complete=complete)
-        lag.committed("g", T, [(0, 1, NOW - 60_000)], NOW)
+        lag.committed("g", T, Positions.of((0, 1, NOW - 60_000)), NOW)
         assert lag.evaluate("g", NOW).partitions[0].status is expected
 
 
 def test_a_summary_has_the_figures_of_the_evaluation() -> None:
     lag = cluster(partitions=4)
     for at in range(4):
-        lag.committed("g", T, [(0, 100, NOW), (1, 50, NOW + at), (2, 60 + at, NOW)], NOW)
+        lag.committed("g", T, Positions.of((0, 100, NOW), (1, 50, NOW + at), (2, 60 + at, NOW)), NOW)
     found, summary = lag.evaluate("g", NOW + 5000), lag.summary("g", NOW + 5000)
     assert (summary.status, summary.total_lag, summary.max_lag, summary.age) == (
         found.status,
@@ -201,23 +201,35 @@ def test_the_history_is_bounded_and_reaches_back_days() -> None:
         )
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50), st.integers(0, 30)), max_size=60), st.integers(1, 5))
-def test_packed_windows_hold_what_plain_lists_would(rows: list[tuple[int, int, int]], intervals: int) -> None:
-    packed, plain = TopicCommits(4, intervals), {}
-    ends = [10, 20, -1, 40]
-    for partition, offset, seconds in rows:
-        packed.add([(partition, offset, seconds * 1000)], ends, 7, 5_000)
-        if ends[partition] < 0:
-            continue
-        commits = plain.setdefault(partition, [])
-        new = Commit(offset, seconds * 1000, 7000, max(ends[partition] - offset, 0))
-        if commits and new.timestamp_ms - commits[-1].timestamp_ms < 5_000:
-            commits[-1] = new._replace(timestamp_ms=commits[-1].timestamp_ms)
-        else:
-            commits.append(new)
-        del commits[:-intervals]
-    for partition in range(4):
+RUNS = st.lists(st.integers(0, 5), min_size=1, max_size=6) | st.builds(
+    lambda first, last: list(range(first, max(first, last) + 1)), st.integers(0, 5), st.integers(0, 5)
+)
+REQUESTS = st.lists(st.tuples(RUNS, st.integers(0, 50), st.integers(0, 30)), max_size=60)
+
+
+@given(REQUESTS, st.integers(1, 5), st.sampled_from([0, 5_000]), st.integers(1, 6))
+def test_packed_windows_hold_what_plain_lists_would(
+    requests: list[tuple[list[int], int, int]], intervals: int, min_distance_ms: int, size: int
+) -> None:
+    packed = TopicCommits(size, intervals)
+    plain: dict[int, list[Commit]] = {}
+    ends = [10, 20, 30, 40, -1, 60]
+    for partitions, offset, seconds in requests:
+        packed.grow(max(partitions) + 1)
+        packed.add(Positions.of(*((p, offset + p, seconds * 1000) for p in partitions)), ends, 7, min_distance_ms)
+        for partition in partitions:
+            if ends[partition] < 0:
+                continue
+            commits = plain.setdefault(partition, [])
+            new = Commit(offset + partition, seconds * 1000, 7000, max(ends[partition] - offset - partition, 0))
+            if commits and new.timestamp_ms - commits[-1].timestamp_ms < min_distance_ms:
+                commits[-1] = new._replace(timestamp_ms=commits[-1].timestamp_ms)
+            else:
+                commits.append(new)
+            del commits[:-intervals]
+    for partition in range(len(packed)):
         expected = plain.get(partition, [])
         assert packed.commits(partition) == expected
+        assert packed.newest[partition] == (expected[-1].offset if expected else -1)
         window = packed.window(partition)
         assert (window and Window(*map(list, window[:2]), *window[2:])) == (Window.of(expected) if expected else None)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.base.ids import ZERO_UUID
+from odradek.monitor.lag.windows import Positions
 from odradek.protocol.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -21,7 +22,15 @@ from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
 )
-from odradek.watch.commit_records import Assigned, Commits, GroupDeleted, GroupEvent, OffsetDeleted, group_events
+from odradek.watch.commit_records import (
+    RECORDS_AT_ONCE,
+    Assigned,
+    Commits,
+    GroupDeleted,
+    GroupEvent,
+    OffsetDeleted,
+    group_events,
+)
 
 AT = 1_700_000_000_000
 
@@ -44,18 +53,25 @@ def test_commits_of_one_request_are_one_event() -> None:
     records = [(key("g", "t", p), value(p * 10)) for p in range(3)]
     records += [(key("g", "u", 0), value(7)), (key("h", "u", 1), value(8))]
     assert list(events(records)) == [
-        Commits(group="g", topic="t", positions=[(0, 0, AT), (1, 10, AT), (2, 20, AT)]),
-        Commits(group="g", topic="u", positions=[(0, 7, AT)]),
-        Commits(group="h", topic="u", positions=[(1, 8, AT)]),
+        Commits(group="g", topic="t", positions=Positions.of((0, 0, AT), (1, 10, AT), (2, 20, AT))),
+        Commits(group="g", topic="u", positions=Positions.of((0, 7, AT))),
+        Commits(group="h", topic="u", positions=Positions.of((1, 8, AT))),
     ]
+
+
+def test_a_long_run_of_commits_is_read_in_pieces() -> None:
+    count = 3 * RECORDS_AT_ONCE + 1
+    found = list(events([(key("g", "t", p), value(p)) for p in range(count)]))
+    assert len(found) == 4
+    assert [position for each in found for position in each.positions] == [(p, p, AT) for p in range(count)]
 
 
 def test_every_version_of_a_commit_is_read() -> None:
     records = [(key("g", "t", 0), value(at, version=at, metadata="note" * (at % 2))) for at in range(5)]
     [commits] = events(records)
-    assert commits.positions == [(0, at, AT) for at in range(5)]
+    assert list(commits.positions) == [(0, at, AT) for at in range(5)]
     legacy = encode_group_key(LegacyOffsetCommitKey(group="g", topic="t", partition=2))
-    assert [each.positions for each in events([(legacy, value(1, version=1))])] == [[(2, 1, AT)]]
+    assert [list(each.positions) for each in events([(legacy, value(1, version=1))])] == [[(2, 1, AT)]]
 
 
 @pytest.mark.parametrize(("version", "topic_id"), [(3, ZERO_UUID), (4, ZERO_UUID), (4, b"i" * 16), (1, ZERO_UUID)])
@@ -76,7 +92,7 @@ def test_commits_decoded_together_are_those_decoded_one_by_one(version: int, top
         for at in range(5)
     ]
     [commits] = events([(key("g", "t", at), each) for at, each in enumerate(values)])
-    assert commits.positions == [(at, at << 33, AT + at) for at in range(5)]
+    assert list(commits.positions) == [(at, at << 33, AT + at) for at in range(5)]
 
 
 def test_tombstones_delete_offsets_and_groups() -> None:
@@ -84,7 +100,7 @@ def test_tombstones_delete_offsets_and_groups() -> None:
     consumer_group = b"\0\3" + group[2:]
     records = [(key("g", "t", 0), value(1)), (key("g", "t", 0), None), (group, None), (consumer_group, None)]
     assert list(events(records)) == [
-        Commits(group="g", topic="t", positions=[(0, 1, AT)]),
+        Commits(group="g", topic="t", positions=Positions.of((0, 1, AT))),
         OffsetDeleted(group="g", topic="t", partition=0),
         GroupDeleted(group="g"),
         GroupDeleted(group="g"),
@@ -112,4 +128,4 @@ def test_records_that_cannot_be_decoded_are_skipped(records: list[tuple[bytes | 
     good = key("g", "t", 1), value(5)
     *_, last = events([*records, (None, b""), good])
     assert isinstance(last, Commits)
-    assert last.positions[-1] == (1, 5, AT)
+    assert [*last.positions][-1] == (1, 5, AT)

@@ -12,7 +12,7 @@ from odradek.monitor.lag.evaluation import Commit, Status, group_status, partiti
 from odradek.monitor.lag.log_ends import UNKNOWN_END, Age, TopicEnds
 from odradek.monitor.lag.settings import LagSettings
 from odradek.monitor.lag.trend import change_per_second, seconds_to_catch_up
-from odradek.monitor.lag.windows import NO_OFFSET, Position, TopicCommits
+from odradek.monitor.lag.windows import NO_OFFSET, Positions, TopicCommits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +118,12 @@ class ClusterLag:
         for group in self._groups.values():
             group.topics.pop(topic, None)
 
-    def committed(self, group: str, topic: str, positions: Sequence[Position], now_ms: int) -> None:
+    def committed(self, group: str, topic: str, positions: Positions, now_ms: int) -> None:
         """Commits of one group in the order of their records. Those of unknown topics are dropped, as in Burrow."""
         if topic in self._topics:
             self._committed(group, topic, positions, self._topics[topic].newest, now_ms)
 
-    def replayed(self, group: str, topic: str, positions: Sequence[Position], now_ms: int) -> None:
+    def replayed(self, group: str, topic: str, positions: Positions, now_ms: int) -> None:
         """Commits from before the start, with the lag that they had at their time, by the history of log ends."""
         ends = self._topics.get(topic)
         if ends is None:
@@ -133,19 +133,20 @@ class ClusterLag:
             if ends.knows(partition):
                 at_its_time = [UNKNOWN_END] * len(ends)
                 at_its_time[partition] = ends.at(partition, timestamp_ms)
-                self._committed(group, topic, [position], at_its_time, now_ms)
+                self._committed(group, topic, Positions.of(position), at_its_time, now_ms)
 
-    def _committed(
-        self, group: str, topic: str, positions: Sequence[Position], ends: Sequence[int], now_ms: int
-    ) -> None:
+    def _committed(self, group: str, topic: str, positions: Positions, ends: Sequence[int], now_ms: int) -> None:
         now_s = now_ms // 1000
         oldest_ms = (now_s - self.settings.expire_group_s) * 1000
-        if positions[0][2] < oldest_ms:
-            positions = [position for position in positions if position[2] >= oldest_ms]
-        if not positions or not self.settings.accepts(group):
+        if positions.times_ms[0] < oldest_ms:
+            recent = [position for position in positions if position[2] >= oldest_ms]
+            if not recent:
+                return
+            positions = Positions.of(*recent)
+        if not self.settings.accepts(group):
             return
         found = self._groups.get(group) or _Group()
-        commits = self._commits(found, topic, max(positions)[0])
+        commits = self._commits(found, topic, max(positions.partitions))
         accepted_ms = commits.add(positions, ends, now_s, self.settings.min_distance_s * 1000)
         if accepted_ms is not None:
             found.last_commit_ms = accepted_ms
