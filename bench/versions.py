@@ -8,7 +8,8 @@ contains it with 95 % confidence. Below 1.00 means that this tree uses less. --j
 
 --instructions counts the instructions of the node's process per request instead, with valgrind: the same count on a
 busy machine as on an idle one. It leaves out the kernel. Under valgrind a node handles far fewer requests per second,
-so its work per second would count too much: what an idle node does is subtracted, and fewer requests are measured.
+so its work per second would count too much: what an idle node does is subtracted, and fewer requests are measured. How
+many requests a node finds in one read depends on the machine's other work, so the median of several turns is taken.
 """
 
 from __future__ import annotations
@@ -37,13 +38,14 @@ ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_ROWS = "small-1 small-50 fetch-100-one produce-1k-1mb"
 CONFIDENCE = 0.95
 IDLE_S = 8.0
-# Starts the command line after the number of requests that are measured per second is divided by how much slower the
-# node runs. A commit that measures no requests has no such number.
+# Starts the command line after the numbers of requests that are measured, per second and of a burst, are divided by how
+# much slower the node runs. A commit that measures no requests has no such numbers.
 SLOWED = """
 import runpy, sys
 try:
     from odradek.server.network import life_cycle
     life_cycle.MEASURED_PER_SECOND /= 100
+    life_cycle.MEASURED_BEFORE_DOUBLING = 1
 except ImportError:
     pass
 runpy.run_module("odradek.cli", run_name="__main__", alter_sys=True)
@@ -114,13 +116,14 @@ def parsed() -> argparse.Namespace:
         "--without", action="append", default=[], metavar="KEY=VALUE", help="broker setting of the other variant"
     )
     parser.add_argument("--rows", default=os.environ.get("ROWS", DEFAULT_ROWS), help="names, separated by blanks")
-    parser.add_argument("--pairs", type=int, default=20, help="pairs of runs per row")
+    parser.add_argument("--pairs", type=int, help="pairs of runs per row (20; 5 with --instructions)")
     parser.add_argument("--seconds", type=float, default=0.5, help="seconds of one run")
     parser.add_argument("--starts", type=int, default=5, help="pairs of starts; 0 leaves them out")
     parser.add_argument("--patience", type=float, default=60.0, help="total seconds to wait for an idle machine")
     parser.add_argument("--instructions", action="store_true", help="count instructions, with valgrind")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
+    options.pairs = options.pairs or (5 if options.instructions else 20)
     options.rows = [row for row in ROWS if row.key in options.rows.split()]
     return options
 
@@ -179,21 +182,21 @@ def measured_row(
 
 
 def counted(variants: dict[str, Counted], options: argparse.Namespace) -> dict[str, object]:
-    rows: dict[str, dict[str, float]] = {row.key: {} for row in options.rows}
-    for name, server in variants.items():
-        server.start()
-        server.await_ready(within_s=300)
-        try:
-            for row in options.rows:
-                rows[row.key][name] = instructions_per_request(row, server)
-                print(f"{row.key}, {name}: {rows[row.key][name]:,.0f}", file=sys.stderr, flush=True)
-        finally:
-            server.stop()
-            server.wipe()
-    for key, found in rows.items():
-        before, now = found["before"], found["now"]
-        print(f"{key}: {before:,.0f} → {now:,.0f} instructions per request, {now / before:.3f}", flush=True)
-    return {"conditions": conditions(), "instructions": rows}
+    taken: dict[str, dict[str, list[float]]] = {row.key: {name: [] for name in variants} for row in options.rows}
+    with ExitStack() as stack:
+        for server in variants.values():
+            stack.callback(server.wipe)
+            server.start()
+            stack.callback(server.stop)
+            server.await_ready(within_s=300)
+        for row in options.rows:
+            for turn in range(options.pairs):
+                for name in in_turn(variants, turn):
+                    taken[row.key][name].append(instructions_per_request(row, variants[name]))
+                print(row.key, *(f"{name} {each[-1]:,.0f}" for name, each in taken[row.key].items()), file=sys.stderr)
+            before, now = (statistics.median(taken[row.key][name]) for name in ("before", "now"))
+            print(f"{row.key}: {before:,.0f} → {now:,.0f} instructions per request, {now / before:.3f}", flush=True)
+    return {"conditions": conditions(), "instructions": taken}
 
 
 def instructions_per_request(row: Row, server: Counted) -> float:
