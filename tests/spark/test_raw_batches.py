@@ -24,8 +24,9 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.records import Record
+from odradek.protocol.visible import checked, visible
 from odradek.spark.planning import OffsetRange
-from odradek.spark.raw_batches import DECODE_BYTES, checked, decoded, visible
+from odradek.spark.raw_batches import DECODE_BYTES, decoded
 
 NOW_MS = 1_700_000_000_000
 

@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from odradek.protocol.batch import encode_batch
+from odradek.protocol.consumer_fetch import ANSWER, ANSWERED, FRAME, TAIL
 from odradek.protocol.records import Record
 from odradek.spark.options import batch_options
 from odradek.spark.planning import OffsetRange
-from odradek.spark.raw_fetching import ANSWER, ANSWERED, FRAME, TAIL, Address, HandOver, fetched
+from odradek.spark.raw_fetching import Address, HandOver, fetched
 
 OPTIONS = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
 

@@ -6,15 +6,13 @@ bytes are untrusted: every position is checked against its record before Arrow u
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from odradek.protocol.batch import HEADER_BYTES, TRANSACTIONAL, Batch, BatchHeader, has_valid_checksum, iter_records
+from odradek.protocol.batch import HEADER_BYTES, Batch, BatchHeader
 from odradek.protocol.compression import Codec, decompress
-from odradek.protocol.control_records import ControlType, decode_control_key
 from odradek.protocol.malformed import MalformedRecords
 from odradek.spark.arrow_batches import Numbers, fixed, micros, same_text
 from odradek.spark.arrow_schema import TIMESTAMP, arrow_schema
@@ -23,36 +21,11 @@ from odradek.spark.positions import Positions
 from odradek.spark.raw_headers import headers
 from odradek.spark.raw_segments import pairs, varints
 
-Aborted = Iterable[tuple[int, int]]
-"""Producer id and first offset of transactions that were aborted, as a fetch response lists them."""
-
 # Bytes decoded in one call. A call costs as much as hundreds of records, and batches grow when they are decompressed.
 DECODE_BYTES = 2 << 20
 # Arrow counts the bytes of a column in an int32, and the name of a topic has up to 249 bytes.
 ROWS_MAX = 1 << 23
 LENGTH_BYTES_MAX = 5
-
-
-def visible(batches: Iterable[Batch], aborted: Aborted) -> Iterator[Batch]:
-    """The batches that readers may see: without control records and without aborted transactions."""
-    waiting = deque(sorted(aborted, key=lambda entry: entry[1]))
-    aborting: set[int] = set()
-    for batch in batches:
-        header = batch.header
-        while waiting and waiting[0][1] <= header.last_offset:
-            aborting.add(waiting.popleft()[0])
-        if header.is_control:
-            if _is_abort_marker(batch):
-                aborting.discard(header.producer_id)
-        elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborting):
-            yield batch
-
-
-def checked(batches: Iterable[Batch]) -> Iterator[Batch]:
-    for batch in batches:
-        if not has_valid_checksum(batch.data):
-            raise MalformedRecords(f"the batch at offset {batch.header.base_offset} has a wrong checksum")
-        yield batch
 
 
 def decoded(
@@ -181,9 +154,3 @@ def _end_of_long(data: bytes, at: int) -> int:
         length |= (data[at] & 127) << shift
         at, shift = at + 1, shift + 7
     return at + 1 + ((length | data[at] << shift) >> 1)
-
-
-def _is_abort_marker(batch: Batch) -> bool:
-    for record in iter_records(batch.data):
-        return record.key is not None and decode_control_key(record.key) == ControlType.ABORT
-    return False

@@ -12,17 +12,17 @@ import socket
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
-from struct import Struct
-from struct import error as StructError
 
 import pyarrow as pa
 
 from odradek.protocol.batch import iter_batches
+from odradek.protocol.consumer_fetch import FRAME, fetch_request, fetch_response
 from odradek.protocol.malformed import MalformedMessage, MalformedRecords
+from odradek.protocol.visible import checked, visible
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import OffsetRange
 from odradek.spark.positions import Positions
-from odradek.spark.raw_batches import checked, decoded, visible
+from odradek.spark.raw_batches import decoded
 
 Address = tuple[str, int]
 
@@ -35,16 +35,6 @@ RECORD_BYTES_GUESS = 1 << 10
 FRAME_BYTES_MAX = 128 << 20
 TIMEOUT_S = 10.0
 IDLE_MAX = 4
-
-FETCH, VERSION = 1, 11  # the last version before compact strings; it supports all that is needed here, also zstd
-FRAME = Struct(">i")
-REQUEST = Struct(">hhih")  # api, version, correlation id, length of the client id
-ASKED = Struct(">iiiibii")  # replica, max wait, min bytes, max bytes, isolation, session id and epoch
-PLACE = Struct(">iiqqi")  # partition, leader epoch, offset, log start, max bytes
-ANSWER = Struct(">iihiih")  # correlation id, throttle, error, session id, topics, length of the topic's name
-ANSWERED = Struct(">iihqqqi")  # partitions, partition, error, high watermark, last stable, log start, aborted
-ABORTED = Struct(">qq")
-TAIL = Struct(">ii")  # preferred replica, bytes of records
 
 _idle: OrderedDict[Address, Connection] = OrderedDict()
 
@@ -70,7 +60,7 @@ def fetched(
             connection.close()
             raise
         _keep(connection)
-    except (OSError, StructError, MalformedMessage, MalformedRecords) as problem:
+    except (OSError, MalformedMessage, MalformedRecords) as problem:
         raise HandOver(str(problem)) from problem
 
 
@@ -97,37 +87,27 @@ def _fetched(
 
 def request(number: int, options: ReadOptions, wanted: OffsetRange, position: int) -> bytes:
     client = options.kafka.get("client.id", "").encode()
-    topic = wanted.topic.encode()
     most = min(FETCH_BYTES_MAX, max(FETCH_BYTES_MIN, (wanted.end - position) * RECORD_BYTES_GUESS))
-    body = b"".join(
-        (
-            REQUEST.pack(FETCH, VERSION, number, len(client)) + client,
-            ASKED.pack(-1, 0, 1, most, int(options.read_committed), 0, -1),
-            FRAME.pack(1) + len(topic).to_bytes(2, "big") + topic + FRAME.pack(1),
-            PLACE.pack(wanted.partition, -1, position, -1, most),
-            FRAME.pack(0) + b"\0\0",  # no forgotten topics, no rack
-        )
+    return fetch_request(
+        number,
+        client,
+        wanted.topic.encode(),
+        wanted.partition,
+        position,
+        bytes_max=most,
+        read_committed=options.read_committed,
     )
-    return FRAME.pack(len(body)) + body
 
 
 def response(number: int, frame: memoryview, wanted: OffsetRange) -> tuple[memoryview, list[tuple[int, int]]]:
     """The batches, and which transactions in them were aborted."""
-    answers, throttled_ms, error, _, topics, name_bytes = ANSWER.unpack_from(frame)
-    if (answers, error, throttled_ms, topics) != (number, 0, 0, 1):
-        raise HandOver(f"answer to {answers}, error {error}, throttled for {throttled_ms} ms, {topics} topics")
-    at = ANSWER.size + name_bytes
-    partitions, partition, error, _, _, _, aborted_count = ANSWERED.unpack_from(frame, at)
-    if error or (partitions, partition) != (1, wanted.partition):
-        raise HandOver(f"error {error} for {partitions} partitions, {partition} the first")
-    at += ANSWERED.size
-    aborted_end = at + max(aborted_count, 0) * ABORTED.size
-    aborted = list(ABORTED.iter_unpack(frame[at:aborted_end]))
-    preferred, size = TAIL.unpack_from(frame, aborted_end)
-    records = frame[aborted_end + TAIL.size :]
-    if preferred != -1 or size != len(records):
-        raise HandOver(f"preferred replica {preferred}, {size} bytes of records announced, {len(records)} received")
-    return records, aborted
+    fetched = fetch_response(number, wanted.partition, frame)
+    if fetched.error_code or fetched.throttle_time_ms or fetched.preferred_replica != -1:
+        raise HandOver(
+            f"error {fetched.error_code}, throttled for {fetched.throttle_time_ms} ms, "
+            f"preferred replica {fetched.preferred_replica}"
+        )
+    return fetched.records, fetched.aborted
 
 
 class Connection:
