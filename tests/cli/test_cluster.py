@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner, Result
 
-from odradek.cli.asking import Late, answer
+from odradek.cli.asking import answer
 from odradek.cli.main import main
 from odradek.cli.remote import REQUEST_TIMEOUT_S
+from odradek.client.wire import Late
 from odradek.protocol.headers import response_frame
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -31,6 +31,7 @@ OUTSIDE = {
     "demo",
     "sim",
     "watch",
+    "console",
 }
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700

@@ -89,3 +89,4 @@ dogstatsd_unix_bytes_max = 8 * KIB
 log_end_samples_max = 40
 alert_messages_max = 10_000  # of the monitor, not yet delivered
 alert_scrape_bytes_max = 64 * MIB
+console_form_bytes_max = 4 * MIB  # a record that is produced is part of a form

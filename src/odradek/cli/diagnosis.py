@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli import quorum
-from odradek.cli.asking import NoAnswer, unreachable
+from odradek.cli.asking import unreachable
 from odradek.cli.health import no_majority
 from odradek.cli.remote import (
     FAILED,
@@ -22,6 +22,7 @@ from odradek.cli.remote import (
     complain,
     fail,
 )
+from odradek.client.wire import NoAnswer
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from odradek.cli import quorum
-from odradek.cli.asking import NoAnswer
 from odradek.cli.health import of_quorum
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
 from odradek.client.addresses import Address, parse_addresses
 from odradek.client.knocking import refusal
+from odradek.client.wire import NoAnswer
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import BrokerMetadata, PartitionMetadata

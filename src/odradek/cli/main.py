@@ -19,6 +19,7 @@ COMMANDS = {
     "group": ("odradek.cli.group", "List, describe, reset and delete consumer groups."),
     "txn": ("odradek.cli.txn", "List, describe and abort transactions; find hanging ones."),
     "config": ("odradek.cli.config", "Show and change the configs of topics and brokers."),
+    "console": ("odradek.cli.console", "Show a cluster in the browser."),
     "monitor": ("odradek.cli.monitor", "Watch consumer lag: Burrow's HTTP API and metrics."),
     "log": ("odradek.cli.log", "Dump and verify segment files."),
     "perf": ("odradek.cli.perf", "Measure produce and consume throughput and latency."),

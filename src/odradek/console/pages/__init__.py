@@ -1,0 +1,8 @@
+"""The pages of the console, in the order of the navigation."""
+
+from __future__ import annotations
+
+from odradek.console.frame import Page
+from odradek.console.pages import overview
+
+PAGES: tuple[Page, ...] = (overview.PAGE,)

@@ -1,0 +1,26 @@
+"""The settings of a console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+HOST, PORT = "127.0.0.1", 8080
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleSettings:
+    bootstrap: str
+    host: str = HOST
+    port: int = PORT
+    # Take any free port if this one is in use.
+    or_any_port: bool = False
+    # The path under which a reverse proxy serves the console, such as "/console"; empty at the root.
+    prefix: str = ""
+    # Host names that browsers use for this console, besides loopback names.
+    names: tuple[str, ...] = ()
+    read_only: bool = False
+    password: str | None = None
+    # Addresses of Connect's REST API, and by broker id those of the nodes' HTTP where they are not the default.
+    connect: tuple[str, ...] = ()
+    nodes_http: Mapping[int, str] = field(default_factory=dict)
