@@ -1,0 +1,89 @@
+"""Schemas from a registry with Confluent's API: fetched once for each id, on a thread that may wait."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from odradek.connect.conversion import CannotConvert
+from odradek.connect.converters.registry import Registry, RegistryOptions
+from odradek.connect.interface import RetriableError
+from odradek.console.decoding.avro import AvroSchema
+from odradek.console.decoding.interface import Undecodable
+from odradek.console.decoding.plain import parsed_json
+from odradek.console.decoding.protobuf import ProtobufSchema
+
+FRAME = struct.Struct(">bI")  # zero, and the schema's id
+SCHEMAS_MAX = 500
+# A schema that could not be fetched is not asked for again for a while: a search decodes thousands of records.
+FAILURE_S = 5.0
+
+
+class Body(Protocol):
+    """A compiled schema. Decodes what follows the frame."""
+
+    def document(self, data: bytes) -> Any:  # noqa: ANN401
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A schema, or why there is none."""
+
+    kind: str  # avro, protobuf, json
+    name: str
+    body: Body | None
+    problem: str = ""
+    until_s: float = float("inf")
+
+
+class JsonBody:
+    def document(self, data: bytes) -> Any:  # noqa: ANN401
+        return parsed_json(data)
+
+
+class Schemas:
+    """Any thread may ask."""
+
+    def __init__(self, url: str, *, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.url = url
+        self._registry = Registry(RegistryOptions(schema_registry_url=[url], schemas_cache_size=SCHEMAS_MAX))
+        self._now_s = now_s
+        self._known: OrderedDict[int, Found] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, schema_id: int) -> Found:
+        with self._lock:
+            known = self._known.get(schema_id)
+            if known is None or known.until_s < self._now_s():
+                known = self._known[schema_id] = self._asked(schema_id)
+                while len(self._known) > SCHEMAS_MAX:
+                    self._known.popitem(last=False)
+            return known
+
+    def _asked(self, schema_id: int) -> Found:
+        try:
+            text, kind = self._registry.schema_of(schema_id)
+        except (CannotConvert, RetriableError) as missing:
+            return Found("", f"schema {schema_id}", None, str(missing), self._now_s() + FAILURE_S)
+        try:
+            if kind == "AVRO":
+                avro = AvroSchema(text)
+                return Found("avro", f"{avro.name} (schema {schema_id})", avro)
+            if kind == "PROTOBUF":
+                return Found("protobuf", f"schema {schema_id}", ProtobufSchema(text))
+            return Found("json", f"JSON Schema {schema_id}", JsonBody())
+        except Undecodable as wrong:
+            return Found(kind.lower(), f"schema {schema_id}", None, str(wrong))
+
+
+def framed_id(data: bytes) -> int | None:
+    """The id of the schema in Confluent's framing; None if the payload has no such frame."""
+    if len(data) < FRAME.size or data[0] != 0:
+        return None
+    return int(FRAME.unpack_from(data)[1])
