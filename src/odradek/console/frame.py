@@ -110,6 +110,10 @@ class Console:
                 self._admin = Admin(self.settings.bootstrap)
             return self._admin
 
+    def trend(self, figure: str) -> list[float]:
+        """The last values of a figure of one topic, group or broker, as the collector names it."""
+        return self.collector.history.values(figure)
+
     # Addresses
 
     def to(self, path: str, *names: object, **query: object) -> str:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from odradek.console.frame import Page
-from odradek.console.pages import overview
+from odradek.console.pages import groups, overview
 
-PAGES: tuple[Page, ...] = (overview.PAGE,)
+PAGES: tuple[Page, ...] = (overview.PAGE, groups.PAGE)
