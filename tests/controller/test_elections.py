@@ -9,11 +9,11 @@ from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.controller.balance import balance_interval_ms, balance_leaders
 from odradek.controller.configs import Operation, incremental_alter_configs
 from odradek.controller.decision import Decision
-from odradek.controller.elections import ElectionType, elect_leaders
+from odradek.controller.elections import ElectionType, elect_leaders, elected_outside_isr
 from odradek.controller.fencing import begin_controlled_shutdown, lose_directories, unregister_broker
 from odradek.controller.partition_changes import Recovery
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ImageDelta, TopicChange
 from odradek.protocol.messages import p44_incremental_alter_configs as p44
 from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
 from odradek.protocol.metadata_records import PartitionChangeRecord
@@ -212,6 +212,29 @@ def test_an_operator_may_request_an_unclean_election(three):
     three.unfence(3)
     assert elect(three, ElectionType.UNCLEAN) is ErrorCode.NONE
     assert shape(three) == (3, (3,), ())
+
+
+def told_outside_isr(cluster, step):
+    before = cluster.image.topics["t"]
+    step()
+    delta = ImageDelta(changed=(TopicChange(before, cluster.image.topics["t"]),))
+    return [each[1:] for each in elected_outside_isr(delta)]
+
+
+def test_an_election_inside_the_isr_is_not_told(three):
+    assert told_outside_isr(three, lambda: three.fence(1)) == []
+    assert shape(three)[0] == 2
+
+
+def test_an_election_outside_the_isr_says_whether_the_leader_was_eligible(three):
+    three.fence(3, 2, 1)
+    assert told_outside_isr(three, lambda: three.unfence(2)) == [(0, 2, True)]
+
+
+def test_an_unclean_election_says_that_the_leader_was_not_eligible(three):
+    three.fence(3, 2, 1)
+    three.unfence(3)
+    assert told_outside_isr(three, lambda: elect(three, ElectionType.UNCLEAN)) == [(0, 3, False)]
 
 
 # Preferred leaders

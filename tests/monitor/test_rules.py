@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -39,6 +41,30 @@ def test_rules_have_every_alert_and_times_can_be_scaled():
         assert f"- alert: {name}\n" in alert_rules()
     assert "for: 60s" in alert_rules()
     assert "for: 600ms" in alert_rules(0.01)
+
+
+def test_alerts_name_only_commands_options_and_alerts_that_exist():
+    names, commands = {alert.name for _, alerts in alert_groups() for alert in alerts}, 0
+    for _, alerts in alert_groups():
+        for alert in alerts:
+            for words in re.findall(r"`odradek ([^`]+)`", alert.action):
+                commands += 1
+                require_command(words.split())
+            assert set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b", alert.action)) <= {*names, *STATES}, alert.name
+    assert commands
+
+
+STATES = {"PrepareCommit", "PrepareAbort"}
+
+
+def require_command(words):
+    command, context = main, click.Context(main)
+    for word in words:
+        if isinstance(command, click.Group):
+            command = command.get_command(context, word)
+            assert command is not None, words
+        elif word.startswith("--"):
+            assert any(word in parameter.opts for parameter in command.params), words
 
 
 def test_dashboard_has_a_panel_for_every_metric_and_unique_ids():

@@ -1,4 +1,4 @@
-"""A connect service without Spark as a process: `python -m support.connect_process BOOTSTRAP URL-FILE GROUP`."""
+"""A connect service without Spark as a process: `python -m support.connect_process BOOTSTRAP URL-FILE GROUP [PORT]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.web.listening import listening
 from support.connect_service import ThreadJobs
 
 if __name__ == "__main__":
-    bootstrap, file, group = sys.argv[1:]
+    bootstrap, file, group, *port = sys.argv[1:]
     settings = Settings(
         bootstrap=bootstrap,
         group=group,
@@ -21,7 +21,7 @@ if __name__ == "__main__":
         status_topic=f"{group}-status",
         linger_s=2.0,
     )
-    with serving_on(listening("127.0.0.1", 0), settings, ThreadJobs) as (url, _):
+    with serving_on(listening("127.0.0.1", int(port[0]) if port else 0), settings, ThreadJobs) as (url, _):
         new = Path(file).with_suffix(".new")
         new.write_text(url)
         new.rename(file)

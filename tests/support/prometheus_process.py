@@ -9,8 +9,9 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import httpx
 
@@ -24,6 +25,18 @@ MISSING = "needs prometheus and promtool (Debian's package prometheus; tests/sup
 
 def program(name: str) -> str | None:
     return shutil.which(name, path=_PLACES)
+
+
+class Firing(NamedTuple):
+    """An alert."""
+
+    labels: dict[str, str]
+    # When Prometheus first saw its condition.
+    since: float
+
+    @property
+    def name(self) -> str:
+        return self.labels["alertname"]
 
 
 class Prometheus:
@@ -72,9 +85,13 @@ class Prometheus:
         assert answer["status"] == "success", answer
         return answer["data"]["result"]
 
-    def firing(self) -> set[str]:
+    def firing(self) -> list[Firing]:
         answer = self._client.get("/api/v1/alerts").json()
-        return {each["labels"]["alertname"] for each in answer["data"]["alerts"] if each["state"] == "firing"}
+        return [
+            Firing(each["labels"], datetime.fromisoformat(each["activeAt"]).timestamp())
+            for each in answer["data"]["alerts"]
+            if each["state"] == "firing"
+        ]
 
     def targets(self) -> dict[str, str]:
         """Health by URL."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId, DirectoryId
@@ -13,7 +14,14 @@ from odradek.controller.decision import Decision
 from odradek.controller.electorate import Electorate, directory_of
 from odradek.controller.partition_changes import Election, PartitionChange
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.image import (
+    LOST_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    ClusterImage,
+    ImageDelta,
+    PartitionImage,
+    TopicImage,
+)
 from odradek.protocol.messages.p43_elect_leaders import PartitionResult, ReplicaElectionResult, TopicPartitions
 from odradek.protocol.metadata_records import PartitionChangeRecord
 
@@ -88,6 +96,22 @@ def _elect(
 
 def _how(record: PartitionChangeRecord) -> str:
     return ", unclean: records may be lost" if record.leader_recovery_state == 1 else ""
+
+
+class ElectedOutsideIsr(NamedTuple):
+    """A new leader that was not in the ISR. Unless it was eligible (KIP-966), it may lack committed records."""
+
+    topic: str
+    partition: int
+    leader: BrokerId
+    was_eligible: bool
+
+
+def elected_outside_isr(delta: ImageDelta) -> Iterator[ElectedOutsideIsr]:
+    for topic in delta.changed:
+        for index, (before, after) in enumerate(zip(topic.before.partitions, topic.after.partitions, strict=False)):
+            if before is not after and after.leader not in (before.leader, NO_BROKER, *before.isr):
+                yield ElectedOutsideIsr(topic.after.name, index, after.leader, after.leader in before.elr)
 
 
 def for_leaderless(image: ClusterImage, config: BrokerConfig = DEFAULTS) -> list[PartitionChangeRecord]:

@@ -30,7 +30,9 @@ class Alert:
     expression: str
     for_seconds: int
     severity: Severity
-    summary: str  # one sentence: what is wrong and what to do
+    # What is wrong and what it means for users, in one sentence; what to do next. Both are templates of Prometheus.
+    summary: str
+    action: str
 
 
 DEFAULT_ATTRIBUTES = {

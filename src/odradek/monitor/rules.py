@@ -15,6 +15,11 @@ TARGET_DOWN = Alert(
     for_seconds=60,
     severity=Severity.CRITICAL,
     summary="Prometheus cannot read the metrics of {{ $labels.instance }}: the process is down or cannot be reached.",
+    action=(
+        "If the process has ended, the end of its log says why: start it again. If a node runs, open /healthz at this "
+        "address: 503 means that its event loop is stuck, so restart it; no answer means a wrong address, "
+        "`http.listener` or firewall."
+    ),
 )
 
 
@@ -47,6 +52,7 @@ def _rule(alert: Alert, time_factor: float) -> list[str]:
         f"          severity: {alert.severity.value}",
         "        annotations:",
         f"          summary: {_text(alert.summary)}",
+        f"          description: {_text(alert.action)}",
     ]
 
 

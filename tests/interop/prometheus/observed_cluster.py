@@ -14,6 +14,7 @@ from pathlib import Path
 
 from odradek.node.local_cluster import LocalNode, local_nodes
 from support.broker_process import free_port
+from support.hanging import WITHOUT_VERIFICATION
 from support.prometheus_process import wait_for
 
 SMALL_DISK_MIB = 96
@@ -26,66 +27,13 @@ SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    # The transaction state outlives one node.
+    "transaction.state.log.num.partitions": "3",
+    **WITHOUT_VERIFICATION,
     # The disk of this test is small.
     "log.segment.bytes": str(4 << 20),
     "log.index.size.max.bytes": str(1 << 16),
 }
-MONITOR = """
-[http]
-address = "{address}"
-[cluster.local]
-servers = {servers}
-offset-refresh = 1
-topic-refresh = 2
-[cluster.dead]
-servers = ["127.0.0.1:{nowhere}"]
-offset-refresh = 1
-[lag]
-partition-metrics = true
-"""
-CLIENTS = """
-import sys, threading, time
-from odradek.client import Consumer, Producer, SendFailed, export_metrics
-
-bootstrap, port = sys.argv[1], int(sys.argv[2])
-export_metrics(port=port)
-producer = Producer(bootstrap, statistics_interval_ms=1000, message_timeout_ms=3000, linger_ms=5)
-
-def produce(topic, every_s):
-    while True:
-        producer.send(topic, b"x" * 200).add_done_callback(lambda done: done.exception())
-        time.sleep(every_s)
-
-def consume(group, topic, pause_s):
-    with Consumer(topic, bootstrap=bootstrap, group=group, auto_commit=False, statistics_interval_ms=1000) as consumer:
-        for record in consumer:
-            consumer.commit(record)
-            time.sleep(pause_s)
-
-for topic in ("orders", "fragile", "strict"):
-    threading.Thread(target=produce, args=(topic, 0.02), daemon=True).start()
-threading.Thread(target=consume, args=("quick", "orders", 0), daemon=True).start()
-threading.Thread(target=consume, args=("slow", "orders", 1), daemon=True).start()
-threading.Thread(target=consume, args=("stopping", "orders", 0.1), daemon=True).start()
-print("running", flush=True)
-for line in sys.stdin:
-    pass
-"""
-STREAMS = """
-import time
-from odradek.streams import App, F
-
-app = App("slow", every="1 second")
-
-def keep(row):
-    time.sleep(0.4)
-
-events = app.stream("events", schema="n int", dlq="events.dead")
-events.foreach(keep)
-events.group_by("n").agg(count=F.count("*")).materialize("counts")
-"""
-
-CONNECT = [sys.executable, "-m", "support.connect_process"]
 
 
 class Processes:
@@ -122,8 +70,11 @@ class Processes:
     def pid(self, name: str) -> int:
         return self._running[name].pid
 
-    def signal(self, name: str, number: int) -> None:
-        self._running[name].send_signal(number)
+    def tell(self, name: str, line: str) -> None:
+        stdin = self._running[name].stdin
+        assert stdin is not None
+        stdin.write(f"{line}\n".encode())
+        stdin.flush()
 
     def kill(self, name: str) -> None:
         process = self._running.pop(name)
@@ -172,7 +123,9 @@ class ObservedCluster:
 
     def begin(self, *node_ids: int) -> None:
         for node_id in node_ids:
-            command = [*ODRADEK, "node", "start", "--config", str(self.nodes[node_id].properties)]
+            peers = ",".join(map(str, self._ports_of_others(node_id)))
+            start = ["node", "start", "--config", str(self.nodes[node_id].properties)]
+            command = [sys.executable, "-m", "interop.prometheus.hindered_node", peers, *start]
             self._processes.start(f"node-{node_id}", command, "" if len(node_ids) > 1 else "Metrics: ")
         for node_id in node_ids:
             log = self._processes.folder / f"node-{node_id}.out"
@@ -180,6 +133,20 @@ class ObservedCluster:
 
     def kill(self, node_id: int) -> None:
         self._processes.kill(f"node-{node_id}")
+
+    def cut_off(self, node_id: int) -> None:
+        """It no longer reaches the other nodes."""
+        self._processes.tell(f"node-{node_id}", " ".join(["walls", *map(str, self._ports_of_others(node_id))]))
+
+    def connect(self, node_id: int) -> None:
+        self._processes.tell(f"node-{node_id}", "walls")
+
+    def delay_fsyncs(self, node_id: int, seconds: float) -> None:
+        self._processes.tell(f"node-{node_id}", f"fsync {seconds}")
+
+    def _ports_of_others(self, node_id: int) -> list[int]:
+        others = (node for node in self.nodes.values() if node.node_id != node_id)
+        return [endpoint.port for node in others for endpoint in node.endpoints]
 
     def pid(self, node_id: int) -> int:
         return self._processes.pid(f"node-{node_id}")

@@ -26,7 +26,7 @@ from odradek.metadata.voter_history import VoterHistory
 from odradek.node.format import open_directory
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.protocol.messages.p20_delete_topics import DeleteTopicState
-from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord
+from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord, PartitionChangeRecord
 from odradek.quorum.election import ElectionState, decode_election
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Voter, VoterKey
@@ -396,6 +396,23 @@ async def test_a_failed_write_of_the_controllers_own_decision_is_reported_once()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_an_unclean_election_is_a_warning_with_the_partition_and_the_leader(caplog):
+    async def elect() -> None:
+        node = await Node().start()
+        await node.create("orders")
+        topic_id = node.image.topics["orders"].topic_id
+        fields = {"topic_id": topic_id, "partition_id": 0}
+        lost = PartitionChangeRecord(**fields, leader=-1, isr=[])
+        elected = PartitionChangeRecord(**fields, leader=1, isr=[1], leader_recovery_state=1)
+        for record in (lost, elected):
+            await node.controller.submit(lambda _, record=record: Decision(response=None, records=(record,)))
+
+    asyncio.run(elect())
+    assert [each.message for each in caplog.records if each.levelname == "WARNING"] == [
+        "broker 1 was elected leader of orders-0 without being in sync: committed records may be lost"
+    ]
 
 
 def test_decisions_are_logged_truncated_and_refused_decisions_are_not_logged(caplog):

@@ -58,7 +58,14 @@ UNDER_REPLICATED = gauge(
         expression="kafka_server_replicamanager_underreplicatedpartitions > 0",
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="{{ $value }} partitions led by {{ $labels.instance }} lack a replica: look for a slow or dead broker.",
+        summary=(
+            "{{ $value }} partitions led by {{ $labels.instance }} lack a replica: the next failure may make them "
+            "unavailable."
+        ),
+        action=(
+            "`odradek cluster health` names the brokers that are missing. Start those that are dead. If all run, a "
+            "follower is too slow: look at its disk and at EventLoopSlow."
+        ),
     ),
 )
 UNDER_MIN_ISR = gauge(
@@ -70,7 +77,15 @@ UNDER_MIN_ISR = gauge(
         expression="kafka_server_replicamanager_underminisrpartitioncount > 0",
         for_seconds=60,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} partitions led by {{ $labels.instance }} refuse acks=all: bring back their replicas.",
+        summary=(
+            "{{ $value }} partitions led by {{ $labels.instance }} refuse writes with acks=all: they have fewer "
+            "in-sync replicas than min.insync.replicas."
+        ),
+        action=(
+            "Start the brokers that `odradek cluster health` names as missing. If one is lost for good, move its "
+            "replicas to other brokers with `odradek cluster reassign`. A lower min.insync.replicas allows writes at "
+            "once, with fewer copies."
+        ),
     ),
 )
 AT_MIN_ISR = gauge(
@@ -87,7 +102,11 @@ OFFLINE_REPLICAS = gauge(
         expression="kafka_server_replicamanager_offlinereplicacount > 0",
         for_seconds=60,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} logs of {{ $labels.instance }} are offline: free space, or replace the disk.",
+        summary="{{ $value }} logs of {{ $labels.instance }} are offline: they could not be opened, written or read.",
+        action=(
+            "The log of the broker has the I/O error of each. Free space or repair the disk: the broker opens the logs "
+            "again by itself. If the disk is lost, replace it and format the directory again (docs/cluster.md)."
+        ),
     ),
 )
 REASSIGNING = gauge(
@@ -130,7 +149,12 @@ FLUSH_TIME = timer(
         expression='kafka_log_logflushstats_logflushrateandtimems{quantile="0.99"} > 1000',
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="fsync takes longer than 1 s on {{ $labels.instance }}: its disk is overloaded or failing.",
+        summary="An fsync takes longer than 1 s on {{ $labels.instance }}: its disk is overloaded or about to fail.",
+        action=(
+            "Look at the load and the errors of the disk (`iostat -x 1`, `dmesg`), and for other programs that write "
+            "to it. Topics with flush.messages wait for each fsync. Move leaders to other brokers with `odradek "
+            "cluster reassign` while the disk is slow."
+        ),
     ),
     scale=_MS_OF_NS,
 )
@@ -151,14 +175,23 @@ DISK_USABLE = gauge(
         expression="odradek_log_logmanager_diskusablebytes / odradek_log_logmanager_disktotalbytes < 0.1",
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="Less than a tenth of the disk of {{ $labels.instance }} is free: lower retention, or add space.",
+        summary="Less than a tenth of the disk of {{ $labels.instance }} is free.",
+        action=(
+            "Add space, or keep less: `odradek config set topic NAME retention.bytes=N`, or at once `odradek topic "
+            "trim NAME --before -N`. If only this broker is full, move partitions to others with `odradek cluster "
+            "reassign`."
+        ),
     ),
     Alert(
         name="DiskFull",
         expression="odradek_log_logmanager_diskusablebytes / odradek_log_logmanager_disktotalbytes < 0.02",
         for_seconds=0,
         severity=Severity.CRITICAL,
-        summary="The disk of {{ $labels.instance }} is nearly full. A full disk refuses writes.",
+        summary="Less than 2 % of the disk of {{ $labels.instance }} is free. A full disk takes its logs offline.",
+        action=(
+            "Free space now: `odradek topic trim NAME --before -N` deletes old records at once, lower retention works "
+            "within minutes. After that the broker opens offline logs by itself."
+        ),
     ),
 )
 
@@ -283,7 +316,11 @@ LOOP_LATENCY = timer(
         expression='odradek_server_eventloop_latencyms{quantile="0.99"} > 200',
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="The event loop of {{ $labels.instance }} is late by more than 200 ms: the broker is overloaded.",
+        summary="The event loop of {{ $labels.instance }} is late by more than 200 ms: each request waits that long.",
+        action=(
+            "If BrokerOverloaded fires too, there is too much work: see there. Otherwise the process gets no CPU: look "
+            "for other programs, CPU limits of the container, or stolen time of the virtual machine, and for swapping."
+        ),
     ),
     scale=_MS_OF_NS,
 )
@@ -294,7 +331,13 @@ HANDLER_IDLE = _idle(
         expression="kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent < 0.1",
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="The event loop of {{ $labels.instance }} is busy: add brokers, or move leaders to others.",
+        summary="The event loop of {{ $labels.instance }} is more than 90 % busy: requests queue up.",
+        action=(
+            "kafka_network_requestmetrics_requests_total shows which API is frequent. Small produce requests become "
+            "fewer with a larger linger.ms, small fetches with a larger fetch.min.bytes. `odradek cluster elect` gives "
+            "back leadership that moved here. After that, move leaders with `odradek cluster reassign` or add brokers: "
+            "one broker uses one core."
+        ),
     ),
 )
 NETWORK_IDLE = _idle("kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent")

@@ -70,7 +70,14 @@ DROPPED = Metric(
             expression="increase(odradek_telemetry_clienttelemetry_dropped_total[10m]) > 0",
             for_seconds=600,
             severity=Severity.WARNING,
-            summary="{{ $labels.instance }} drops metrics that clients push: subscribe to fewer metrics or clients.",
+            summary=(
+                "{{ $labels.instance }} drops metrics that clients push: a client has more than 1,000 series, or all "
+                "clients have more than 20,000."
+            ),
+            action=(
+                "`odradek config ls client-metrics` lists the subscriptions. Subscribe to fewer metrics or clients "
+                "with `odradek config set client-metrics NAME metrics=PREFIX match=client_id=REGEX`."
+            ),
         ),
     ),
 )

@@ -58,8 +58,13 @@ RECORD_ERRORS = _metric(
         expression="increase(kafka_producer_producer_metrics_record_error_total[5m]) > 0",
         for_seconds=0,
         severity=Severity.CRITICAL,
-        summary="The producer {{ $labels.client_id }} of {{ $labels.instance }} could not deliver records: its log "
-        "says why.",
+        summary=(
+            "The producer {{ $labels.client_id }} of {{ $labels.instance }} gave up records that it could not deliver."
+        ),
+        action=(
+            "The exception of each send has the reason; the program must have handled or logged it. If the cluster is "
+            "whole (`odradek cluster health`), look at the network, message.timeout.ms and the size of the records."
+        ),
     ),
 )
 RECORD_ERROR_RATE = _metric(PRODUCER, "record-error-rate", "records/second", "Records that failed per second.")

@@ -32,7 +32,11 @@ ACTIVE = gauge(
         expression="max by (job) (odradek_connect_service_active) < 1",
         for_seconds=60,
         severity=Severity.CRITICAL,
-        summary="No connect service of {{ $labels.job }} is active, so no connector runs: look at their logs.",
+        summary="No connect service of {{ $labels.job }} is active, so no connector runs.",
+        action=(
+            "Start a service with `odradek connect serve`. If services run, their logs say why none becomes active: "
+            "each must reach the cluster and use the same group."
+        ),
     ),
 )
 CONNECTORS = gauge(_WORKER, "connectors", "Connectors of the group.", attribute="connector-count")
@@ -50,8 +54,11 @@ FAILED_TASKS = _tasks(
         expression="kafka_connect_connect_worker_metrics_connector_failed_task_count > 0",
         for_seconds=0,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} tasks of the connector {{ $labels.connector }} were given up: `odradek connect status` "
-        "says why.",
+        summary="{{ $value }} tasks of the connector {{ $labels.connector }} have failed and are not started again.",
+        action=(
+            "`odradek connect status {{ $labels.connector }}` and `odradek connect logs {{ $labels.connector }}` show "
+            "the error. After it is mended: `odradek connect restart {{ $labels.connector }}`."
+        ),
     ),
 )
 CONNECTOR_STATUS = state(
@@ -126,7 +133,15 @@ SKIPPED = gauge(
         expression="increase(kafka_connect_task_error_metrics_total_records_skipped[10m]) > 0",
         for_seconds=0,
         severity=Severity.WARNING,
-        summary="Task {{ $labels.task }} of {{ $labels.connector }} skips records: look at its dead letters or log.",
+        summary=(
+            "Task {{ $labels.task }} of {{ $labels.connector }} skips records that it cannot process "
+            "(errors.tolerance=all)."
+        ),
+        action=(
+            "With a dead-letter topic, `odradek connect dlq show TOPIC` shows the records with the reasons, and "
+            "`odradek connect dlq redrive TOPIC` sends them again. Otherwise set errors.log.enable=true, and read "
+            "`odradek connect logs {{ $labels.connector }}`."
+        ),
     ),
     attribute="total-records-skipped",
     labels=_OF_TASK,
@@ -147,8 +162,14 @@ FAILURES = counter(
         expression="increase(odradek_connect_task_failures_total[30m]) > 2",
         for_seconds=0,
         severity=Severity.WARNING,
-        summary="Task {{ $labels.task }} of {{ $labels.connector }} failed more than twice within 30 minutes: "
-        "`odradek connect logs` says why.",
+        summary=(
+            "Task {{ $labels.task }} of {{ $labels.connector }} failed more than twice within 30 minutes and was "
+            "started again."
+        ),
+        action=(
+            "`odradek connect logs {{ $labels.connector }}` has the errors. Most often the other system is not "
+            "reachable or refuses the login."
+        ),
     ),
     labels=_OF_TASK,
 )

@@ -29,15 +29,28 @@ GROUP_STATUS = Metric(
             expression="burrow_kafka_consumer_status == 3",
             for_seconds=300,
             severity=Severity.CRITICAL,
-            summary="Group {{ $labels.consumer_group }} has stopped, stalled or rewound: "
-            "odradek group lag {{ $labels.consumer_group }}.",
+            summary="Group {{ $labels.consumer_group }} of {{ $labels.cluster }} has lag and makes no progress.",
+            action=(
+                "`odradek group lag {{ $labels.consumer_group }} --partitions` shows where. STOP: the consumer no "
+                "longer commits; see `odradek group members {{ $labels.consumer_group }}` and its log, and restart it. "
+                "STALL: it commits the same offset again; the record there may be one that it cannot process. REWIND: "
+                "its offsets were reset."
+            ),
         ),
         Alert(
             name="ConsumerGroupFallsBehind",
             expression="burrow_kafka_consumer_status == 2",
             for_seconds=900,
             severity=Severity.WARNING,
-            summary="The lag of group {{ $labels.consumer_group }} never decreases: add consumers or partitions.",
+            summary=(
+                "Group {{ $labels.consumer_group }} of {{ $labels.cluster }} is slower than its input: its lag never "
+                "decreases."
+            ),
+            action=(
+                "`odradek group lag {{ $labels.consumer_group }}` shows the seconds behind and the trend. Add "
+                "consumers, up to one per partition, then partitions. If only some partitions lag, look for a slow "
+                "consumer or a frequent key."
+            ),
         ),
     ),
 )
@@ -115,7 +128,11 @@ CLUSTER_REACHABLE = Metric(
             expression="odradek_monitor_lag_reachable == 0",
             for_seconds=60,
             severity=Severity.CRITICAL,
-            summary="The monitor cannot read from cluster {{ $labels.cluster }}: see the log of `odradek monitor`.",
+            summary="The monitor cannot read from cluster {{ $labels.cluster }}: the lag of its groups is out of date.",
+            action=(
+                "If the cluster answers `odradek cluster health` on the machine of the monitor, the log of `odradek "
+                "monitor` says what fails. Check `servers` and `client` in its file."
+            ),
         ),
     ),
 )

@@ -43,7 +43,14 @@ OPEN_FILES = Metric(
             expression="process_open_fds / process_max_fds > 0.8",
             for_seconds=300,
             severity=Severity.WARNING,
-            summary="{{ $labels.instance }} uses more than 80 % of its file descriptors: raise `ulimit -n`.",
+            summary=(
+                "{{ $labels.instance }} uses more than 80 % of its file descriptors. Without a free one it accepts "
+                "no connections."
+            ),
+            action=(
+                "Raise the limit (`ulimit -n`, LimitNOFILE= of systemd) and restart the process. A broker uses at most "
+                "half of them for its logs. Most others are connections: look for a client that opens too many."
+            ),
         ),
     ),
 )

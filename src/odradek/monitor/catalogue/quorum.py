@@ -9,6 +9,7 @@ from odradek.monitor.declaring import gauge, histogram, meter, state
 from odradek.monitor.metric import Alert, Metric, Severity
 
 _RAFT = "kafka.server:type=raft-metrics"
+_APPLIED = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
 _METADATA = "kafka.server:type=broker-metadata-metrics"
 _LOADER = "kafka.server:type=MetadataLoader,name="
 _CONTROLLER = "kafka.controller:type=KafkaController,name="
@@ -31,7 +32,15 @@ CURRENT_LEADER = _raft(
         expression="kafka_server_raft_metrics_current_leader < 0",
         for_seconds=30,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }} knows no leader of the metadata quorum: start a majority of controllers.",
+        summary=(
+            "{{ $labels.instance }} knows no leader of the metadata quorum. Partitions keep their leaders, but topics, "
+            "leaders and ISRs cannot change."
+        ),
+        action=(
+            "If all nodes report this, start controllers until a majority of the voters runs: `odradek cluster health` "
+            "names those that cannot be reached. If only this node does, it cannot reach the others: look at its "
+            "network and its log."
+        ),
     ),
 )
 CURRENT_EPOCH = _raft("current-epoch", "epoch", "The leader epoch of the metadata log.")
@@ -67,7 +76,24 @@ ELECTION_LATENCY_MAX = _raft("election-latency-max", "ms", "The longest of these
 # Applied metadata
 
 APPLIED_OFFSET = gauge(
-    _METADATA, "offset", "The last metadata record that this node has applied.", attribute="last-applied-record-offset"
+    _METADATA,
+    "offset",
+    "The last metadata record that this node has applied.",
+    Alert(
+        name="MetadataLag",
+        expression=(f"max by (job) ({_APPLIED}) - on (job) group_right {_APPLIED} > 100"),
+        for_seconds=60,
+        severity=Severity.WARNING,
+        summary=(
+            "{{ $labels.instance }} has not applied {{ $value }} metadata records that other nodes have: it answers "
+            "clients with old metadata."
+        ),
+        action=(
+            "The node cannot reach the active controller, or is too slow. Look at its log and at EventLoopSlow. If "
+            "the network between them works, restart the node."
+        ),
+    ),
+    attribute="last-applied-record-offset",
 )
 LOAD_ERRORS = gauge(
     _METADATA,
@@ -85,13 +111,6 @@ UNAPPLIED = gauge(
     "odradek.server:type=MetadataQuorum,name=UnappliedRecords",
     "records",
     "Metadata records that are committed, as far as this node knows, and not applied yet.",
-    Alert(
-        name="MetadataLag",
-        expression="odradek_server_metadataquorum_unappliedrecords > 100",
-        for_seconds=60,
-        severity=Severity.WARNING,
-        summary="{{ $labels.instance }} applies metadata too slowly, so it answers clients with old metadata.",
-    ),
 )
 CONTROLLER_ID = gauge(
     _LOADER + "CurrentControllerId", "id", "The node that leads the metadata log; -1 if there is none."
@@ -145,7 +164,11 @@ ACTIVE_CONTROLLERS = gauge(
         expression="sum by (job) (kafka_controller_kafkacontroller_activecontrollercount) < 1",
         for_seconds=30,
         severity=Severity.CRITICAL,
-        summary="The cluster {{ $labels.job }} has no active controller: bring back a majority of controllers.",
+        summary="The cluster {{ $labels.job }} has no active controller: topics, leaders and ISRs cannot change.",
+        action=(
+            "Start controllers until a majority of the voters runs. `odradek cluster health` names those that cannot "
+            "be reached. If a majority runs, their logs say why they elect none."
+        ),
     ),
 )
 ACTIVE_BROKERS = gauge(_CONTROLLER + "ActiveBrokerCount", "brokers", "Registered brokers that are not fenced.")
@@ -158,7 +181,15 @@ FENCED_BROKERS = gauge(
         expression="max by (job) (kafka_controller_kafkacontroller_fencedbrokercount) > 0",
         for_seconds=60,
         severity=Severity.WARNING,
-        summary="{{ $value }} brokers of {{ $labels.job }} are fenced: start them, or unregister them for good.",
+        summary=(
+            "{{ $value }} brokers of {{ $labels.job }} are fenced: they are dead, stuck, or cannot reach the "
+            "controller."
+        ),
+        action=(
+            "`odradek cluster health` names them. Start those that are dead. If such a broker runs, its log says what "
+            "it waits for. Unregister a broker that is gone for good, after its replicas were moved: `kafka-cluster "
+            "unregister`."
+        ),
     ),
 )
 STOPPING_BROKERS = gauge(_CONTROLLER + "ControlledShutdownBrokerCount", "brokers", "Brokers in a controlled shutdown.")
@@ -173,7 +204,12 @@ OFFLINE_PARTITIONS = gauge(
         expression="max by (job) (kafka_controller_kafkacontroller_offlinepartitionscount) > 0",
         for_seconds=30,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} partitions of {{ $labels.job }} have no leader: bring back one of their replicas.",
+        summary="{{ $value }} partitions of {{ $labels.job }} have no leader: nothing is written or read there.",
+        action=(
+            "`odradek cluster health` names the partitions and the brokers that have their replicas: start one of "
+            "them. If all in-sync replicas are lost for good, `odradek cluster elect --unclean` elects another "
+            "replica, and records that it lacks are lost."
+        ),
     ),
 )
 IMBALANCE = gauge(
@@ -222,7 +258,12 @@ UNCLEAN_ELECTIONS = meter(
         expression="increase(kafka_controller_controllerstats_uncleanleaderelections_total[15m]) > 0",
         for_seconds=0,
         severity=Severity.CRITICAL,
-        summary="A replica that may lack committed records was elected: records may be lost.",
+        summary="A replica that may lack acknowledged records was elected leader: records may be lost.",
+        action=(
+            "The log of the active controller names the partition and the new leader. Compare what producers have sent "
+            "with what consumers can read there. If nobody ran `odradek cluster elect --unclean`, set "
+            "unclean.leader.election.enable=false."
+        ),
     ),
 )
 ELR_ELECTIONS = meter(

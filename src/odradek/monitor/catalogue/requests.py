@@ -29,7 +29,14 @@ ERRORS = meter(
         expression='increase(kafka_network_requestmetrics_errors_total{error="KAFKA_STORAGE_ERROR"}[5m]) > 0',
         for_seconds=0,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }} answered {{ $labels.request }} with KAFKA_STORAGE_ERROR: look at its disk.",
+        summary=(
+            "{{ $labels.instance }} answered {{ $labels.request }} with KAFKA_STORAGE_ERROR: its disk is full or "
+            "broken."
+        ),
+        action=(
+            "Read its log for the first I/O error, and free space or repair the disk. The broker opens its logs again "
+            "when the disk works. Until then partitions with another in-sync replica are served by other brokers."
+        ),
     ),
     labels=("request", "error"),
     lazy=True,
@@ -43,7 +50,12 @@ TOTAL_TIME = _time(
         expression='kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"} > 1000',
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="One of 100 produce requests takes longer than 1 s on {{ $labels.instance }}: see which part is slow.",
+        summary="One of 100 produce requests takes longer than 1 s on {{ $labels.instance }}.",
+        action=(
+            "Find the slow part in the other times of Produce. Queue and local time: the broker is overloaded, see "
+            "BrokerOverloaded. Remote time: slow followers or fsyncs, see UnderReplicatedPartitions and FlushSlow. "
+            "Send time: the network or the client."
+        ),
     ),
 )
 QUEUE_TIME = _time("RequestQueueTimeMs", "Part of the total: behind earlier requests of the same connection.")

@@ -131,7 +131,11 @@ KEEPS_UP = Metric(
             expression="odradek_streams_query_keepsup == 0",
             for_seconds=300,
             severity=Severity.WARNING,
-            summary="{{ $labels.application }}.{{ $labels.query }} falls behind: `odradek streams status` says why.",
+            summary="{{ $labels.application }}.{{ $labels.query }} is slower than its input and falls behind.",
+            action=(
+                "`odradek streams status {{ $labels.application }}` shows which part of a micro-batch takes the time. "
+                "Make slow functions faster, or give the application more cores, or its topics more partitions."
+            ),
         ),
     ),
 )
@@ -149,6 +153,10 @@ SECONDS_BEHIND = Metric(
             for_seconds=300,
             severity=Severity.WARNING,
             summary="The results of {{ $labels.application }}.{{ $labels.query }} are more than a minute old.",
+            action=(
+                "`odradek streams status {{ $labels.application }}` shows whether the query runs and how fast it "
+                "catches up. After a stop this ends by itself. If StreamsQueryCannotKeepUp fires too, it does not."
+            ),
         ),
     ),
 )
@@ -189,8 +197,11 @@ DEAD_LETTERS = Metric(
             expression="increase(odradek_streams_application_deadletters_total[10m]) > 0",
             for_seconds=0,
             severity=Severity.WARNING,
-            summary="{{ $labels.application }} could not process records: they and the reasons are in "
-            "{{ $labels.topic }}.",
+            summary="{{ $labels.application }} could not process records, and wrote them to {{ $labels.topic }}.",
+            action=(
+                "`odradek consume {{ $labels.topic }} -o :` shows the records with their reasons. Correct the producer "
+                "or the schema of the application."
+            ),
         ),
     ),
 )
@@ -207,7 +218,11 @@ RESTARTS = Metric(
             expression="increase(odradek_streams_application_restarts_total[30m]) > 2",
             for_seconds=0,
             severity=Severity.WARNING,
-            summary="{{ $labels.application }} was restarted more than twice within 30 minutes: its log says why.",
+            summary="{{ $labels.application }} was restarted more than twice within 30 minutes.",
+            action=(
+                "The log of the application has the error that ended it. `odradek streams status {{ "
+                "$labels.application }}` shows the last error of each query."
+            ),
         ),
     ),
 )

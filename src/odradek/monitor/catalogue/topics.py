@@ -29,7 +29,12 @@ FAILED_PRODUCE = _meter(
         expression='rate(kafka_server_brokertopicmetrics_failedproducerequests_total{topic=""}[5m]) > 0',
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="Produce requests fail on {{ $labels.instance }}: the metric of errors shows with which codes.",
+        summary="{{ $labels.instance }} refuses appends of producers.",
+        action=(
+            "kafka_network_requestmetrics_errors_total with request Produce shows the codes. NOT_ENOUGH_REPLICAS: too "
+            "few replicas are in sync, see UnderMinIsrPartitions. Codes about the sequence or epoch of producers: two "
+            "producers share a transactional id, or a producer was too long without a connection."
+        ),
     ),
 )
 FAILED_FETCH = _meter(

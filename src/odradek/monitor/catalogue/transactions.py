@@ -20,8 +20,14 @@ LATE = gauge(
         expression="kafka_server_replicamanager_partitionswithlatetransactionscount > 0",
         for_seconds=60,
         severity=Severity.WARNING,
-        summary="{{ $value }} partitions led by {{ $labels.instance }} have a hanging transaction, which stops "
-        "read_committed consumers: run `odradek txn find-hanging`.",
+        summary=(
+            "{{ $value }} partitions led by {{ $labels.instance }} have a hanging transaction: read_committed "
+            "consumers stop before it."
+        ),
+        action=(
+            "`odradek txn find-hanging` shows the topic, partition and first offset of each. Abort it with `odradek "
+            "txn abort --at TOPIC:PARTITION:OFFSET`."
+        ),
     ),
 )
 TRANSACTIONS = gauge(
@@ -60,8 +66,14 @@ UNKNOWN_DESTINATION = gauge(
         expression="kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize > 0",
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="{{ $value }} transaction markers of {{ $labels.instance }} cannot be written: look for partitions "
-        "without a leader.",
+        summary=(
+            "Transaction markers of {{ $labels.instance }} cannot be written: {{ $value }} transactions do not end."
+        ),
+        action=(
+            "Their partitions have no leader: see OfflinePartitions. `odradek txn ls` shows the transactions in "
+            "PrepareCommit or PrepareAbort. The markers are written by themselves when the partitions have leaders "
+            "again."
+        ),
     ),
 )
 LOG_APPEND_RETRY = gauge(

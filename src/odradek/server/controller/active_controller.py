@@ -22,6 +22,7 @@ from odradek.base.ports import Clock, Spawner
 from odradek.controller.activation import activate
 from odradek.controller.balance import balance_interval_ms, balance_leaders
 from odradek.controller.decision import Decision
+from odradek.controller.elections import elected_outside_isr
 from odradek.controller.heartbeats import Heartbeats
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage
@@ -165,6 +166,12 @@ class ActiveController:
         # Replayed before it is written: a record that the image refuses must not reach the log.
         image, delta = before.replay(records, end, self._quorum.leader_epoch)
         self._quorum.propose(records, image, delta)
+        for elected in elected_outside_isr(delta):
+            if not elected.was_eligible:
+                _log.warning(
+                    "broker %d was elected leader of %s-%d without being in sync: committed records may be lost",
+                    *(elected.leader, elected.topic, elected.partition),
+                )
 
 
 def _look_at(outcome: asyncio.Future[Any]) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from odradek import __version__
 from odradek.base.ids import NO_BROKER, ZERO_UUID, uuid_text
 from odradek.base.ports import Clock
+from odradek.controller.elections import elected_outside_isr
 from odradek.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
-from odradek.metadata.image import BrokerRegistration, ClusterImage, ImageDelta, PartitionImage, TopicChange
+from odradek.metadata.image import BrokerRegistration, ClusterImage, ImageDelta
 from odradek.monitor.catalogue import broker
 from odradek.monitor.catalogue import quorum as catalogue
 from odradek.monitor.metric import Metric
@@ -142,20 +143,11 @@ class ControllerMetrics:
         yield Reading(catalogue.IMBALANCE, (), imbalanced)
 
     def _committed(self, _image: ClusterImage, delta: ImageDelta) -> None:
-        for change in delta.changed:
-            for before, after in _elections(change):
-                if after.leader in before.isr:
-                    continue
-                (self._from_elr if after.leader in before.elr else self._unclean).count += 1
+        for elected in elected_outside_isr(delta):
+            (self._from_elr if elected.was_eligible else self._unclean).count += 1
 
 
 def _registration_state(registered: BrokerRegistration) -> int:
     if registered.fenced:
         return FENCED
     return CONTROLLED_SHUTDOWN if registered.in_controlled_shutdown else ACTIVE
-
-
-def _elections(change: TopicChange) -> Iterator[tuple[PartitionImage, PartitionImage]]:
-    for before, after in zip(change.before.partitions, change.after.partitions, strict=False):
-        if before is not after and after.leader not in (before.leader, NO_BROKER):
-            yield before, after
