@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-# By the top-level module, as pyproject.toml lists the packages.
+# By the top-level module: the first extra of pyproject.toml that lists the package.
 EXTRAS = {
     "pyspark": "spark",
     "pyarrow": "spark",
@@ -15,6 +15,10 @@ EXTRAS = {
     "yaml": "connect",
     "sqlalchemy": "sql",
     "psycopg": "sql",
+    "pymysql": "sql",
+    "urllib3": "http",
+    "deltalake": "lake",
+    "pyiceberg": "lake",
 }
 
 
