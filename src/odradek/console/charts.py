@@ -46,7 +46,7 @@ def meter(share: float | None, label: str, tone: str = "accent") -> Markup:
         return Markup("")
     return Markup(
         '<svg class="meter {}" role="img" aria-label="{}" viewBox="0 0 100 6" preserveAspectRatio="none">'
-        '<rect class="rail" width="100" height="6" rx="3"/><rect class="fill" width="{:.1f}" height="6" rx="3"/></svg>'
+        '<rect class="track" width="100" height="6"/><rect class="fill" width="{:.1f}" height="6"/></svg>'
     ).format(tone, label, min(max(share, 0.0), 1.0) * 100)
 
 

@@ -22,6 +22,7 @@ from odradek.client.admin import Admin
 from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.collector import Collector
 from odradek.console.collecting.node_figures import NodeReader
+from odradek.console.collecting.parts import Part
 from odradek.console.collecting.snapshot import Snapshot
 from odradek.console.rendering import Templates
 from odradek.console.security import Guard, is_own_path
@@ -50,6 +51,8 @@ class Page:
     section: str  # heading in the navigation
     routes: Callable[[Console], Sequence[BaseRoute]]
     is_there: Callable[[Snapshot], bool] = always
+    # What the collector reads for this page: see collecting/parts.py.
+    parts: Callable[[Console], Sequence[Part]] = lambda _: ()
     # A number beside the title in the navigation.
     count: Callable[[Snapshot], int | None] = lambda _: None
 
@@ -94,6 +97,8 @@ class Console:
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         self._lock = threading.Lock()
         self._admin: Admin | None = None
+        for page in pages:
+            collector.add(page.parts(self))
 
     @property
     def snapshot(self) -> Snapshot:

@@ -1,39 +1,28 @@
-"""The health of a cluster in one sentence, with the reason and the next step. A pure function of a snapshot."""
+"""The health of a cluster in one sentence, with the reason and the next step. A pure function of a snapshot.
+
+A problem names its cause once: partitions that lack the replicas of a dead broker, or of a broker with a full disk, are
+part of that finding, and no findings of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from urllib.parse import quote
 
-from odradek.console.collecting.snapshot import Broker, Snapshot
+from odradek.console.collecting.snapshot import Broker, Group, LogDir, Partition, Quorum, Snapshot
+from odradek.console.finding import Finding, Level
+from odradek.monitor.lag.evaluation import Status
 
 NAMED_MAX = 3
+GROUPS_MAX = 5
 DISK_WARN_SHARE, DISK_BAD_SHARE = 0.85, 0.95
+# Below this, a broker cannot even roll a segment.
+DISK_FULL_BYTES = 64 * 2**20
+# A turn of the collector that is older than this is a problem of the console or of its network.
+OLD_MS = 15_000
 
-
-class Level(IntEnum):
-    GOOD = 0
-    UNKNOWN = 1
-    WARN = 2
-    BAD = 3
-
-    @property
-    def word(self) -> str:
-        return self.name.lower()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One problem: what, why, and what to do. `path` is the page that shows it."""
-
-    level: Level
-    what: str
-    why: str
-    step: str
-    path: str = "/"
-    command: str = ""
+Place = tuple[str, Partition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,33 +38,358 @@ class Verdict:
 
 def verdict(snapshot: Snapshot) -> Verdict:
     if snapshot.is_empty:
-        why = snapshot.problem
-        sentence = f"No broker answers: {why}" if why else "Reading the cluster for the first time"
-        return Verdict(level=Level.BAD if why else Level.UNKNOWN, sentence=sentence)
+        return _unknown(snapshot)
     found = sorted(findings(snapshot), key=lambda each: -each.level)
     if not found:
         return Verdict(level=Level.GOOD, sentence=_all_is_well(snapshot))
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f", and {_counted(len(found) - 1, 'other problem')}" if len(found) > 1 else ""
     return Verdict(level=found[0].level, sentence=f"{found[0].what}{more}", findings=found)
 
 
 def findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """The most severe kinds first."""
+    """Causes come before their effects."""
+    if snapshot.problem is not None:
+        yield _silence(snapshot)
+        return
+    yield from _of_quorum(snapshot.quorum)
+    harm = _Harm(snapshot)
     for broker in snapshot.brokers:
         if not broker.is_alive:
-            yield _dead(broker)
+            yield _dead(broker, harm)
+    for broker in snapshot.brokers:
+        yield from _of_disks(broker, harm)
+    yield from _of_partitions(snapshot, harm)
+    yield from snapshot.findings
+    yield from _of_groups(snapshot.groups.values())
 
 
-def _dead(broker: Broker) -> Finding:
+def _unknown(snapshot: Snapshot) -> Verdict:
+    if snapshot.problem is None:
+        return Verdict(level=Level.UNKNOWN, sentence="Reading the cluster for the first time")
+    return Verdict(level=Level.BAD, sentence="No broker answers", findings=[_silence(snapshot)])
+
+
+def _silence(snapshot: Snapshot) -> Finding:
     return Finding(
         level=Level.BAD,
-        what=f"Broker {broker.broker_id} is down",
-        why=broker.problem or "the controller has fenced it",
-        step="Start it again",
-        path=f"/brokers/{quote(str(broker.broker_id))}",
+        what="No broker answers",
+        why=f"{snapshot.problem}. The page shows what was known before" if snapshot.brokers else str(snapshot.problem),
+        step="Start the brokers, or check the address and the network between this machine and them",
+        path="/brokers",
+        command="odradek doctor",
     )
 
 
 def _all_is_well(snapshot: Snapshot) -> str:
-    brokers = f"{len(snapshot.brokers)} brokers are" if len(snapshot.brokers) > 1 else "the broker is"
-    return f"All is well: {brokers} up, and all {snapshot.partitions:,} partitions are in sync"
+    count = len(snapshot.brokers)
+    brokers = f"all {count} brokers are" if count > 1 else "the broker is"
+    if not snapshot.partitions:
+        return f"All is well: {brokers} up. There are no topics yet"
+    are = "the only partition is" if snapshot.partitions == 1 else f"all {snapshot.partitions:,} partitions are"
+    return f"All is well: {brokers} up, and {are} in sync"
+
+
+# The metadata quorum
+
+
+def _of_quorum(quorum: Quorum | None) -> Iterator[Finding]:
+    if quorum is None:
+        return
+    voters = quorum.voters
+    silent = [voter.node_id for voter in voters if not voter.follows]
+    following = len(voters) - len(silent)
+    if quorum.leader is None:
+        needed = _nodes(quorum.unreachable)
+        reached = len(voters) - len(quorum.unreachable)
+        yield Finding(
+            level=Level.BAD,
+            what="The metadata quorum has no leader: topics, leaders and ISRs cannot change",
+            why=f"{reached} of {len(voters)} voters can be reached, {quorum.majority} are needed"
+            + (f". {needed} cannot" if needed else ""),
+            step=f"Start {needed}" if needed else "Wait some seconds for an election, then look at the nodes' logs",
+            path="/quorum",
+        )
+    elif silent:
+        spare = following - quorum.majority
+        yield Finding(
+            level=Level.WARN,
+            what=f"{_nodes(silent).capitalize()} votes but does not follow the metadata log"
+            if len(silent) == 1
+            else f"{_nodes(silent).capitalize()} vote but do not follow the metadata log",
+            why=f"{following} of {len(voters)} voters follow. "
+            + (f"{spare} more may fail" if spare else "If one more fails, the cluster cannot elect leaders any more"),
+            step=f"Start {_nodes(silent)} again, or remove it from the voters",
+            path="/quorum",
+        )
+
+
+# Brokers and disks
+
+
+class _Harm:
+    """Which partitions lack in-sync replicas, and by which brokers that is explained."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.dead = {each.broker_id for each in snapshot.brokers if not each.is_alive}
+        self.full = {each.broker_id for each in snapshot.brokers if _worst_dir(each) is not None}
+        self.short: list[Place] = [
+            (name, partition) for name, topic in snapshot.topics.items() for partition in topic.under_replicated
+        ]
+        led = {partition.leader for _, partition in self.short}
+        self.silent_leaders = led & self.dead
+
+    def of(self, broker: int) -> list[Place]:
+        return [place for place in self.short if broker in place[1].missing or place[1].leader == broker]
+
+    def unexplained(self) -> list[Place]:
+        known = self.dead | self.full
+        return [place for place in self.short if not known & {*place[1].missing}]
+
+    def is_offline(self, partition: Partition) -> bool:
+        return partition.leader < 0 or partition.leader in self.dead
+
+    def is_refusing(self, place: Place) -> bool:
+        """Whether acks=all is refused."""
+        needed = self._snapshot.min_in_sync.get(place[0])
+        return needed is not None and len(place[1].in_sync) < min(needed, len(place[1].replicas))
+
+    def effect(self, places: Sequence[Place], broker: Broker) -> str:
+        """What the missing replicas mean for clients, in one sentence."""
+        if not places:
+            return "No partition needs it" if not broker.replicas else "Its replicas were not in sync before"
+        offline = [place for place in places if self.is_offline(place[1])]
+        refusing = [place for place in places if not self.is_offline(place[1]) and self.is_refusing(place)]
+        if offline:
+            return f"{_partitions_have(offline)} no leader, and cannot be read or written: {_named(offline)}"
+        if refusing:
+            return f"{_partitions_have(refusing)} too few replicas for acks=all, and refuse writes: {_named(refusing)}"
+        return f"{_partitions_have(places)} fewer replicas, and can still be read and written"
+
+
+def _dead(broker: Broker, harm: _Harm) -> Finding:
+    places = harm.of(broker.broker_id)
+    if broker.problem is None:
+        why, step = "It answers, but the controller has fenced it", "Wait until it has caught up, or look at its log"
+    else:
+        why, step = _sentence(broker.problem), f"Start broker {broker.broker_id} again" + _at(broker)
+    return Finding(
+        level=Level.BAD,
+        what=f"Broker {broker.broker_id} is down" if broker.problem else f"Broker {broker.broker_id} is fenced",
+        why=f"{why}. {harm.effect(places, broker)}",
+        step=step,
+        path=f"/brokers/{broker.broker_id}",
+    )
+
+
+def _at(broker: Broker) -> str:
+    return f", on {broker.host}" if broker.host else ""
+
+
+def _worst_dir(broker: Broker) -> LogDir | None:
+    """The directory that cannot take more records, if there is one."""
+    for each in broker.log_dirs:
+        if each.error is not None or each.failed or _is_full(each):
+            return each
+    return None
+
+
+def _is_full(directory: LogDir) -> bool:
+    return directory.bytes_usable is not None and directory.bytes_usable < DISK_FULL_BYTES
+
+
+def _of_disks(broker: Broker, harm: _Harm) -> Iterator[Finding]:
+    path = f"/brokers/{broker.broker_id}"
+    broken = _worst_dir(broker)
+    if broken is not None:
+        places = [place for place in harm.of(broker.broker_id) if not harm.dead & {*place[1].missing}]
+        yield _broken_disk(broker, broken, f" {harm.effect(places, broker)}." if places else "")
+        return
+    fullest = broker.fullest
+    if fullest is None or fullest.used_share is None or fullest.used_share < DISK_WARN_SHARE:
+        return
+    is_bad = fullest.used_share >= DISK_BAD_SHARE
+    yield Finding(
+        level=Level.BAD if is_bad else Level.WARN,
+        what=f"The disk of broker {broker.broker_id} is {'almost full' if is_bad else 'filling up'}",
+        why=f"{fullest.path}: {fullest.used_share:.0%} used, {_size(fullest.bytes_usable)} left",
+        step="Free space: lower retention.ms or retention.bytes of the largest topics, or enlarge the disk",
+        path=path,
+    )
+
+
+def _broken_disk(broker: Broker, broken: LogDir, effect: str) -> Finding:
+    path = f"/brokers/{broker.broker_id}"
+    failed = f" {_counted(len(broken.failed), 'log')} went offline: {_few(broken.failed)}." if broken.failed else ""
+    if _is_full(broken):
+        return Finding(
+            level=Level.BAD,
+            what=f"The disk of broker {broker.broker_id} is full",
+            why=f"{broken.path}: {_size(broken.bytes_usable)} left.{failed}{effect}".rstrip("."),
+            step="Free space on this disk. The broker opens its logs again by itself, and catches up",
+            path=path,
+        )
+    error = broken.error or "its logs cannot be written"
+    return Finding(
+        level=Level.BAD,
+        what=f"The disk of broker {broker.broker_id} has failed",
+        why=f"{broken.path}: {error}.{failed}{effect}".rstrip("."),
+        step="Repair or replace the disk, then restart the broker",
+        path=path,
+    )
+
+
+# Partitions whose brokers are all well
+
+
+def _of_partitions(snapshot: Snapshot, harm: _Harm) -> Iterator[Finding]:
+    places = harm.unexplained()
+    offline = [place for place in places if place[1].leader < 0]
+    refusing = [place for place in places if place[1].leader >= 0 and harm.is_refusing(place)]
+    behind = [place for place in places if place not in offline and place not in refusing]
+    if offline:
+        yield Finding(
+            level=Level.BAD,
+            what=f"{_partitions_have(offline)} no leader, and cannot be read or written",
+            why=f"No replica in sync is available: {_named(offline)}",
+            step="Start the brokers that were in sync last. Only if their data is lost: elect an unclean leader",
+            path=_path(offline),
+            command="odradek cluster health",
+        )
+    if refusing:
+        yield Finding(
+            level=Level.BAD,
+            what=f"{_partitions_have(refusing)} too few replicas in sync: writes with acks=all are refused",
+            why=f"Fewer than min.insync.replicas: {_named(refusing)}. {_lacking(refusing, snapshot)}",
+            step="Look at the brokers whose replicas are missing: are they overloaded, or is their disk slow?",
+            path=_path(refusing),
+        )
+    if behind:
+        yield Finding(
+            level=Level.WARN,
+            what=f"{_partitions_have(behind)} replicas that are not in sync",
+            why=f"{_named(behind)}. {_lacking(behind, snapshot)}",
+            step="Wait if a broker has just started: it catches up. Otherwise look at its disk and its log",
+            path=_path(behind),
+        )
+
+
+def _lacking(places: Sequence[Place], snapshot: Snapshot) -> str:
+    missing = sorted({replica for _, partition in places for replica in partition.missing})
+    alive = {each.broker_id for each in snapshot.brokers if each.is_alive}
+    who = "Broker" if len(missing) == 1 else "Brokers"
+    up = ", though it is up" if len(missing) == 1 and missing[0] in alive else ""
+    return f"{who} {', '.join(map(str, missing))} {'lacks' if len(missing) == 1 else 'lack'} records{up}"
+
+
+def _path(places: Sequence[Place]) -> str:
+    topics = {name for name, _ in places}
+    return f"/topics/{quote(next(iter(topics)), safe='')}" if len(topics) == 1 else "/topics?show=problems"
+
+
+# Groups
+
+
+_RULES = {
+    Status.STOP: ("has stopped committing", "Its consumers commit no more offsets, and records wait"),
+    Status.STALL: ("is stuck", "Its consumers commit the same offset again and again: they may fail on one record"),
+    Status.REWIND: ("went back", "An earlier offset was committed, and the former one was not reached again"),
+    Status.WARN: ("is falling behind", "Its consumers commit, but the lag never decreases: they are too slow"),
+}
+_STEPS = {
+    Status.STOP: "Look at the log of its consumers. If nobody needs the group any more, delete it",
+    Status.STALL: "Look at the log of its consumers for the record at the committed offset",
+    Status.REWIND: "If this was no reset of yours, look for a second application that uses the same group",
+    Status.WARN: "Add consumers, up to the number of partitions, or make them faster",
+}
+
+
+def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
+    unwell = [group for group in groups if group.lag is not None and group.lag.worst in _RULES]
+    unwell.sort(key=lambda group: (-_severity(group), -_lag(group)))
+    for group in unwell[:GROUPS_MAX]:
+        yield _unwell(group)
+    if len(unwell) > GROUPS_MAX:
+        yield Finding(
+            level=Level.WARN,
+            what=f"{len(unwell) - GROUPS_MAX} more groups are behind",
+            why=_few([group.name for group in unwell[GROUPS_MAX:]]),
+            step="Look at the list of groups",
+            path="/groups?show=problems",
+        )
+
+
+def _unwell(group: Group) -> Finding:
+    if group.lag is None:
+        raise ValueError(f"group {group.name} has no lag")
+    rule = group.lag.worst
+    what, why = _RULES[rule]
+    step = _STEPS[rule]
+    if rule is Status.STOP and group.state == "Empty":
+        what, why = "has no consumers", "All its consumers have gone, and records wait"
+        step = "Start its consumers. If nobody needs the group any more, delete it"
+    behind = f"{group.lag.total_lag:,} records" + (
+        f", {_time(group.lag.age.seconds)}," if group.lag.age.seconds else ""
+    )
+    return Finding(
+        level=Level.WARN,
+        what=f"Group {group.name} {what}",
+        why=f"{why} ({rule.name}). It is {behind} behind",
+        step=step,
+        path=f"/groups/{quote(group.name, safe='')}",
+    )
+
+
+def _severity(group: Group) -> int:
+    return 0 if group.lag is None or group.lag.worst is Status.WARN else 1
+
+
+def _lag(group: Group) -> int:
+    return 0 if group.lag is None else group.lag.total_lag
+
+
+# Words
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _partitions_have(places: Sequence[Place]) -> str:
+    return "1 partition has" if len(places) == 1 else f"{len(places):,} partitions have"
+
+
+def _named(places: Sequence[Place]) -> str:
+    return _few([f"{name}-{partition.number}" for name, partition in places])
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
+
+
+def _nodes(ids: Collection[int]) -> str:
+    found = sorted(ids)
+    if not found:
+        return ""
+    return f"node {found[0]}" if len(found) == 1 else f"nodes {', '.join(map(str, found[:-1]))} and {found[-1]}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".")
+
+
+def _size(value: int | None) -> str:
+    if value is None:
+        return "nothing"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            break
+        value //= 1024
+    return f"{value:,} {unit}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

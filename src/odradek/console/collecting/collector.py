@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from odradek.client.wire import NoAnswer
@@ -15,6 +15,7 @@ from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.events import EVENTS_MAX, happened
 from odradek.console.collecting.history import SAMPLES_MAX, History
 from odradek.console.collecting.node_figures import NodeReader
+from odradek.console.collecting.parts import Part, Parts
 from odradek.console.collecting.snapshot import Broker, Event, Group, LogDir, Snapshot
 from odradek.watch.watched_cluster import WatchedCluster, now_ms
 
@@ -42,6 +43,7 @@ class Collector:
         self._listeners: list[Callable[[Snapshot], None]] = []
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._due = _Due()
+        self._parts = Parts()
         self._first_read = threading.Event()
         self.snapshot = Snapshot(at_ms=now_ms())
         self.totals = History(SAMPLES_MAX)
@@ -55,10 +57,15 @@ class Collector:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(STOP_WAIT_S)
+        self._parts.close()
 
     def listen(self, listener: Callable[[Snapshot], None]) -> None:
         """`listener` gets each new snapshot, on the collector's thread."""
         self._listeners.append(listener)
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Before `start`."""
+        self._parts.add(parts)
 
     def wait_for_first(self, within_s: float) -> None:
         self._first_read.wait(within_s)
@@ -105,8 +112,9 @@ class Collector:
         now = self._groups(now, alive, read_ms)
         now = replace(now, brokers=self._brokers(found.brokers, before, read_ms), read_ms=read_ms)
         now = self._disks(now, alive, read_ms)
-        self._events.extend(happened(before, now))
-        now = replace(now, events=tuple(self._events))
+        values, found_by_parts, news = self._parts.turn(now)
+        self._events.extend([*happened(before, now), *news])
+        now = replace(now, parts=values, findings=tuple(found_by_parts), events=tuple(self._events))
         self._record(now, read_ms)
         return now
 

@@ -127,7 +127,7 @@ def _topics(before: Snapshot, now: Snapshot) -> Iterator[Event]:
 def _groups(before: Snapshot, now: Snapshot) -> Iterator[Event]:
     for name, group in now.groups.items():
         was = before.groups.get(name)
-        if was is None:
+        if was is None or not before.lag_is_known:
             continue
         path = f"/groups/{quote(name, safe='')}"
         if was.state in CALM_STATES and group.state not in CALM_STATES:

@@ -32,6 +32,8 @@ CONSUMER_REPLICA = -1
 # A broker answers a request in one piece, and its other requests wait meanwhile.
 PARTITIONS_PER_REQUEST = 1_000
 TOPIC_RESOURCE = 2
+# What an Odradek broker reports as the lag of a log that failed.
+FAILED_LOG = -1
 MIN_IN_SYNC = "min.insync.replicas"
 
 Offsets = dict[str, list[int]]
@@ -99,6 +101,12 @@ def _log_dir(result: DescribeLogDirsResult) -> LogDir:
         bytes_total=result.total_bytes if result.total_bytes >= 0 else None,
         bytes_usable=result.usable_bytes if result.usable_bytes >= 0 else None,
         bytes_logs=sum(each.partition_size for topic in result.topics for each in topic.partitions),
+        failed=tuple(
+            f"{topic.name}-{each.partition_index}"
+            for topic in result.topics
+            for each in topic.partitions
+            if each.offset_lag == FAILED_LOG
+        ),
     )
 
 

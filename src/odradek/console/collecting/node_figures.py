@@ -36,7 +36,12 @@ def _mbean(kind: str, name: str) -> str:
     return f"kafka.server:type={kind},name={name}"
 
 
-BYTES_IN, BYTES_OUT = _mbean("BrokerTopicMetrics", "BytesInPerSec"), _mbean("BrokerTopicMetrics", "BytesOutPerSec")
+_READ = (
+    _mbean("BrokerTopicMetrics", "BytesInPerSec"),
+    _mbean("BrokerTopicMetrics", "BytesOutPerSec"),
+    "java.lang:type=Runtime",
+    "odradek.process:type=Memory",
+)
 
 
 class NodeUnreachable(Exception):
@@ -139,22 +144,23 @@ def _is_local(host: str) -> bool:
 
 
 def _figures(url: str) -> NodeFigures:
-    asked = [
-        {"type": "version"},
-        {"type": "read", "mbean": BYTES_IN, "attribute": "Count"},
-        {"type": "read", "mbean": BYTES_OUT, "attribute": "Count"},
-    ]
-    answers = jolokia(url, asked)
-    if not isinstance(answers, list) or len(answers) != len(asked):
+    answers = jolokia(url, [{"type": "version"}, *({"type": "read", "mbean": name} for name in _READ)])
+    if not isinstance(answers, list) or len(answers) != len(_READ) + 1:
         raise NodeUnreachable(f"{url} is not Jolokia")
-    version, bytes_in, bytes_out = (each.get("value") if isinstance(each, dict) else None for each in answers)
+    version, *values = (each.get("value") if isinstance(each, dict) else None for each in answers)
+    bytes_in, bytes_out, runtime, memory = values
+    started_ms = _number(runtime, "StartTime")
+    resident = _number(memory, "ResidentBytes")
     return NodeFigures(
         url=url,
         version=str(version["agent"]) if isinstance(version, dict) and "agent" in version else None,
-        bytes_in=_number(bytes_in),
-        bytes_out=_number(bytes_out),
+        started_ms=None if started_ms is None else int(started_ms),
+        resident_bytes=None if resident is None else int(resident),
+        bytes_in=_number(bytes_in, "Count"),
+        bytes_out=_number(bytes_out, "Count"),
     )
 
 
-def _number(value: object) -> float | None:
+def _number(attributes: object, name: str) -> float | None:
+    value = attributes.get(name) if isinstance(attributes, dict) else None
     return float(value) if isinstance(value, int | float) else None

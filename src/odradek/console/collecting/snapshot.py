@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from odradek.console.finding import Finding
 from odradek.monitor.lag.cluster_lag import GroupSummary
 
 NO_LEADER = -1
@@ -53,6 +54,7 @@ class LogDir:
     bytes_total: int | None  # of its disk; None if the broker does not report it
     bytes_usable: int | None
     bytes_logs: int
+    failed: tuple[str, ...] = ()  # partitions whose log is offline after an error
 
     @property
     def used_share(self) -> float | None:
@@ -69,10 +71,8 @@ class NodeFigures:
     started_ms: int | None = None
     version: str | None = None
     resident_bytes: int | None = None
-    cpu_seconds: float | None = None
     bytes_in: float | None = None  # counters
     bytes_out: float | None = None
-    offline_logs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +203,9 @@ class Snapshot:
     read_ms: Mapping[str, int] = field(default_factory=dict)
     # False until all commits from before the start have been read.
     lag_is_known: bool = False
+    # What was read for single pages, by the name of the part, and the problems found in it.
+    parts: Mapping[str, object] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
     # Why nothing could be read. The other fields are then those of the last answer.
     problem: str | None = None
 

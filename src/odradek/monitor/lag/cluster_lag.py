@@ -80,6 +80,7 @@ class GroupSummary:
     """The figures of a group that metrics and alerts need, without an object for each partition."""
 
     status: Status
+    worst: Status  # of its partitions, such as STALL for a group that is ERR
     lag_by_topic: Mapping[str, int]
     max_lag: int
     age: Age
@@ -237,7 +238,9 @@ class ClusterLag:
                 largest = max(largest, lag)
                 status = max(status, self._status(topic, commits, partition, lag, now_ms // 1000))
                 age = max(age, self._topics[topic].age(partition, commits.newest[partition], now_ms))
-        return GroupSummary(status=group_status([status]), lag_by_topic=by_topic, max_lag=largest, age=age)
+        return GroupSummary(
+            status=group_status([status]), worst=status, lag_by_topic=by_topic, max_lag=largest, age=age
+        )
 
     def partitions_behind(self) -> list[tuple[str, int]]:
         """The partitions in which a group has lag."""

@@ -1,0 +1,29 @@
+"""A problem of a cluster: what it is, why, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    GOOD = 0
+    UNKNOWN = 1
+    WARN = 2
+    BAD = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`path` is the page that shows the problem, without the prefix; `command` is what the next step may run."""
+
+    level: Level
+    what: str
+    why: str
+    step: str
+    path: str = "/"
+    command: str = ""
