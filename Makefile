@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help java demo test check unit clients stories crash chaos copiers sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
+.PHONY: help java demo test check unit clients stories crash capture chaos copiers sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -74,8 +74,15 @@ clients: .venv/dev
 stories: .venv/dev
 	TIMES=$(or $(TIMES),2) $(BIN)/pytest $(BESIDE) -rs tests/stories
 
+# make capture           postgres-cdc at 10,000 changes/s for two minutes: connect killed ten times, broker and PostgreSQL once
+capture: .venv/dev java
+	@sh tests/support/install-postgres.sh
+	CAPTURE_S=$(or $(SECONDS),120) CAPTURE_KILLS=10 CAPTURE_RATE=10000 CAPTURE_ON_SPARK=1 \
+	  $(BIN)/pytest -rs tests/crash/test_postgres_capture.py
+
 # make crash ROUNDS=50   kill -9 at random moments under load
 crash: .venv/dev
+	@sh tests/support/install-postgres.sh
 	ROUNDS=$(or $(ROUNDS),6) $(BIN)/pytest -rs tests/crash
 
 # make chaos MINUTES=10  three nodes and their clients: kill -9, SIGSTOP, network partitions, full disks; a checker verifies the clients' histories

@@ -73,6 +73,12 @@ def debezium() -> Path:
     return _copied(DEBEZIUM[1], OUT / "debezium", DEPENDENCY.format(*DEBEZIUM, ""))
 
 
+def debezium_postgres() -> Path:
+    """Debezium's connector for PostgreSQL, with all that Kafka Connect does not bring."""
+    coordinates = (DEBEZIUM[0], "debezium-connector-postgres", DEBEZIUM[2])
+    return _copied(coordinates[1], OUT / "debezium-postgres", DEPENDENCY.format(*coordinates, ""))
+
+
 def jolokia_agent() -> Path:
     """The agent that serves the MBeans of a JVM over HTTP."""
     dependency = DEPENDENCY.format(*JOLOKIA, f"<classifier>javaagent</classifier>{ALONE}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from glob import glob
 from itertools import count
@@ -18,6 +19,8 @@ from typing import Self
 import psycopg
 import pytest
 
+from support.waiting import wait_until
+
 # Durability is not what these tests test.
 SETTINGS = {"fsync": "off", "wal_level": "logical", "max_replication_slots": "20", "max_wal_senders": "20"}
 
@@ -26,6 +29,8 @@ SETTINGS = {"fsync": "off", "wal_level": "logical", "max_replication_slots": "20
 class Postgres:
     port: int
     folder: Path
+    _programs: Path
+    _user: dict[str, str]
     _numbers: Iterator[int] = field(default_factory=count)
 
     @classmethod
@@ -39,28 +44,53 @@ class Postgres:
         try:
             if user:
                 shutil.chown(folder, "postgres")
+            server = cls(_free_port(), folder, programs, user)
             data = folder / "data"
-            make = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8"]
-            subprocess.run(make, check=True, capture_output=True, cwd=folder, **user)
-            server = cls(_free_port(), folder)
-            server._start(programs, user)
+            server._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
+            server.start()
             try:
                 yield server
             finally:
-                stop = [programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"]
-                subprocess.run(stop, check=True, capture_output=True, cwd=folder, **user)
+                if (data / "postmaster.pid").exists():
+                    server._run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _start(self, programs: Path, user: dict[str, str]) -> None:
+    def start(self) -> None:
         settings = SETTINGS | {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
         }
         given = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        start = [programs / "pg_ctl", "-D", self.folder / "data", "-o", given, "-w", "-l", self.folder / "log", "start"]
-        subprocess.run(start, check=True, stdout=subprocess.DEVNULL, cwd=self.folder, **user)
+        self._run(
+            "pg_ctl", "-D", self.folder / "data", "-o", given, "-w", "-t", "120", "-l", self.folder / "log", "start"
+        )
+
+    def kill(self) -> None:
+        """kill -9. The server's processes end when they notice it; until then it cannot start again."""
+        lock = self.folder / "data" / "postmaster.pid"
+        pid = int(lock.read_text().split()[0])
+        children = [
+            int(each) for file in glob(f"/proc/{pid}/task/*/children") for each in Path(file).read_text().split()
+        ]
+        for each in (pid, *children):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        wait_until(lambda: not any(_is_alive(each) for each in (pid, *children)), within_s=60)
+        # Without an init process that reaps zombies, the next server takes the old one for alive.
+        for each in (lock, self.folder / f".s.PGSQL.{self.port}.lock"):
+            each.unlink(missing_ok=True)
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        command = [self._programs / program, *arguments]
+        # Not a pipe: the server inherits it, and nobody would see its end.
+        with (self.folder / "output").open("ab") as output:
+            status = subprocess.run(command, stdout=output, stderr=output, cwd=self.folder, **self._user).returncode
+        said = "".join(
+            file.read_text()[-2000:] for file in (self.folder / "output", self.folder / "log") if file.exists()
+        )
+        assert status == 0, f"{program}: {said}"
 
     def new_database(self) -> str:
         """The URL of an empty database."""
@@ -71,6 +101,14 @@ class Postgres:
 
     def dsn(self, database: str) -> str:
         return f"host=127.0.0.1 port={self.port} user=postgres dbname={database}"
+
+
+def _is_alive(pid: int) -> bool:
+    """A zombie has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _programs() -> Path | None:
