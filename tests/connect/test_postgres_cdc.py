@@ -57,12 +57,13 @@ class Reading:
     def __init__(self, connector: PostgresCdc, offset: Offset | None = None) -> None:
         self.connector = connector
         self._reading = connector.read(SERVER, offset)
+        self._left: list[Record] = []
 
     def take(self, count: int) -> list[Record]:
-        found: list[Record] = []
-        while len(found) < count:
+        while len(self._left) < count:
             each = next(self._reading)
-            found += [each] if isinstance(each, Record) else []
+            self._left += each if isinstance(each, list) else []
+        found, self._left = self._left[:count], self._left[count:]
         return found
 
     def place(self) -> Offset:

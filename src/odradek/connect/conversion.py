@@ -98,9 +98,9 @@ def converter(given: Mapping[str, str], which: str, *, is_key: bool) -> Converte
     return kind(parsed.config, is_key=is_key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encoded:
-    """A record as a producer sends it."""
+    """A record as a producer sends it. Treat it as immutable. Not frozen, like Record."""
 
     topic: str
     key: bytes | None
@@ -127,13 +127,17 @@ class Conversion:
         )
 
     def encoded(self, record: Record) -> Encoded:
-        with _blaming_the_key():
+        try:  # no context manager: this runs for every record
             key = self.key.encode(record.topic, record.key_schema, record.key)
+        except CannotConvert as wrong:
+            raise CannotConvertKey(f"the key: {wrong}") from wrong
         return Encoded(
             record.topic,
             key,
             self.value.encode(record.topic, record.value_schema, record.value),
-            [(header.key, self._header_bytes(record.topic, header)) for header in record.headers],
+            [(header.key, self._header_bytes(record.topic, header)) for header in record.headers]
+            if record.headers
+            else [],
             record.timestamp_ms,
             record.partition,
         )

@@ -60,12 +60,14 @@ class Source(Generic[C]):
             if hasattr(reading, "close"):
                 reading.close()
 
-    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | SourcePlace | None]:
+    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | list[Record] | SourcePlace | None]:
         """Yields the records after `offset` in order; each has a `SourcePlace`. None of them may be skipped.
+
+        Records without a place belong to the next one that has one: they are written in the same transaction.
 
         `offset` is None for a partition that was never read. The iterator ends when there is nothing more now; the
         next one begins at the last offset. One that waits for data instead yields None at least every 100 ms.
-        A SourcePlace alone moves the offset without a record.
+        A SourcePlace alone moves the offset without a record. A list of records is cheaper than one at a time.
         """
         raise NotImplementedError
 

@@ -91,9 +91,12 @@ class TopicPlace:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourcePlace:
-    """Where a record of a source was read. `offset` is the position after it: a restart continues there."""
+    """Where a record of a source was read. `offset` is the position after it: a restart continues there.
+
+    Treat it as immutable. Not frozen, like Record.
+    """
 
     partition: Partition
     offset: Offset

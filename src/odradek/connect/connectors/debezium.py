@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -65,9 +65,9 @@ class TableShape:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Change:
-    """One change of one row, and what the database says about it."""
+    """One change of one row, and what the database says about it. Not frozen: there is one for each record."""
 
     table: TableShape
     operation: Operation
@@ -83,52 +83,51 @@ class ChangeEvents:
         self._tombstones = tombstones
         self._clock_ns = clock_ns
 
-    def records(self, change: Change, partition: Partition, before: Offset | None, after: Offset) -> Iterator[Record]:
-        """The records of one change, one to four. Only the last one moves the offset from `before` to `after`.
+    def records(
+        self, change: Change, partition: Partition, after: Offset, order: Callable[[], Row] | None = None
+    ) -> list[Record]:
+        """The records of one change, one to three. Only the last one has a place, so that they are written together.
 
-        A change of the primary key is a delete of the old key and a creation of the new one, as in Debezium.
+        `order` returns the field `transaction` of the next event. A change of the primary key is a delete of the old
+        key and a creation of the new one, as in Debezium.
         """
-        events = list(self._events(change))
-        for index, (key, value, headers) in enumerate(events):
-            is_last = index == len(events) - 1
-            offset = after if is_last else (before or {})
-            yield Record(
-                topic=change.table.topic,
-                key=key,
-                key_schema=None if key is None else change.table.key_schema,
-                value=value,
-                value_schema=None if value is None else change.table.envelope_schema,
-                headers=headers,
-                place=SourcePlace(partition, offset),
-            )
-
-    def _events(self, change: Change) -> Iterator[tuple[Row | None, Row | None, tuple[Header, ...]]]:
-        table = change.table
-        old, new = _key(table, change.before), _key(table, change.after)
-        if change.operation == "u" and old is not None and old != new:
-            moved_to = (Header(NEW_KEY, new, table.key_schema),)
-            moved_from = (Header(OLD_KEY, old, table.key_schema),)
-            yield old, self._envelope(replace(change, operation="d", after=None)), moved_to
+        table, new = change.table, _key(change.table, change.after)
+        old = _key(table, change.before) if change.before is not None and change.operation in "ud" else None
+        if change.operation == "d":
+            found = [self._event(change, old, order)]
+            if old is not None and self._tombstones:
+                found.append(Record(topic=table.topic, key=old, key_schema=table.key_schema))
+        elif old is None or old == new:
+            found = [self._event(change, new, order)]
+        else:
+            found = [self._event(replace(change, operation="d", after=None), old, order)]
+            found[0].headers = (Header(NEW_KEY, new, table.key_schema),)
             if self._tombstones:
-                yield old, None, ()
-            yield new, self._envelope(replace(change, operation="c", before=None)), moved_from
-            return
-        yield (old if change.operation == "d" else new), self._envelope(change), ()
-        if change.operation == "d" and self._tombstones and old is not None:
-            yield old, None, ()
+                found.append(Record(topic=table.topic, key=old, key_schema=table.key_schema))
+            found.append(self._event(replace(change, operation="c", before=None), new, order))
+            found[-1].headers = (Header(OLD_KEY, old, table.key_schema),)
+        found[-1].place = SourcePlace(partition, after)
+        return found
 
-    def _envelope(self, change: Change) -> dict[str, Any]:
+    def _event(self, change: Change, key: Row | None, order: Callable[[], Row] | None) -> Record:
+        table = change.table
         now = self._clock_ns()
-        return {
-            "before": change.before,
-            "after": change.after,
-            "source": change.source,
-            "transaction": None,
-            "op": change.operation,
-            "ts_ms": now // 1_000_000,
-            "ts_us": now // 1_000,
-            "ts_ns": now,
-        }
+        return Record(
+            topic=table.topic,
+            key=key,
+            key_schema=None if key is None else table.key_schema,
+            value={
+                "before": change.before,
+                "after": change.after,
+                "source": change.source,
+                "transaction": None if order is None else order(),
+                "op": change.operation,
+                "ts_ms": now // 1_000_000,
+                "ts_us": now // 1_000,
+                "ts_ns": now,
+            },
+            value_schema=table.envelope_schema,
+        )
 
 
 def _key(table: TableShape, row: Row | None) -> Row | None:

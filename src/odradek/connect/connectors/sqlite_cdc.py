@@ -75,7 +75,7 @@ class SqliteCdc(Source[SqliteCdcConfig]):
                 changes = log.after(_seq(offset), ROWS_MAX)
                 for change in changes:
                     after = {"seq": change.seq}
-                    yield from self._events.records(self._change(change), partition, offset, after)
+                    yield from self._events.records(self._change(change), partition, after)
                     offset = after
                 if changes:
                     quiet_since = time.monotonic()
@@ -121,7 +121,7 @@ class SqliteCdc(Source[SqliteCdcConfig]):
         for row in database.execute(f"SELECT * FROM {quoted(table)}"):  # noqa: S608 (the name is quoted)
             source = self._source(table, at_ms, None, snapshot="true") | {"seq": seq}
             change = Change(table=shape, operation="r", before=None, after=_row(columns, row), source=source)
-            yield from self._events.records(change, partition, offset, offset)
+            yield from self._events.records(change, partition, offset)
 
     def _change(self, change: LoggedChange) -> Change:
         return Change(

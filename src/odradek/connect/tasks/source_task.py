@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,13 +27,23 @@ QUIET_S = 0.5
 
 
 @dataclass(slots=True)
-class _Reader:
+class Reader:
     """One partition. `offset` is the position after the last record that was read."""
 
     partition: Partition
     offset: Offset | None
-    records: Iterator[Record | SourcePlace | None] | None = None
+    records: Iterator[Record | list[Record] | SourcePlace | None] | None = None
+    # The part of a list of records that did not fit into the last batch.
+    rest: list[Record] = field(default_factory=list)
     again_s: float = 0.0
+
+    def taken(self, count: int) -> list[Record]:
+        """The next records of `rest`: more than `count` if the last one belongs to those after it."""
+        end = max(count, 1)
+        while end < len(self.rest) and self.rest[end - 1].place is None:
+            end += 1
+        taken, self.rest = self.rest[:end], self.rest[end:]
+        return taken
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,12 +60,12 @@ class SourceRun:
     leash: Leash
     poll_interval_s: float
     clock: Callable[[], float] = time.monotonic
-    _readers: list[_Reader] = field(default_factory=list)
+    _readers: list[Reader] = field(default_factory=list)
     # Places without a record to write. They are passed when the batch is written.
     _passed: list[SourcePlace] = field(default_factory=list)
 
     def run(self) -> Outcome:
-        self._readers = [_Reader(partition, offset) for partition, offset in self.spec.partitions]
+        self._readers = [Reader(partition, offset) for partition, offset in self.spec.partitions]
         active_s = self.clock()
         while self.leash.stop_for is None:
             batch = self._gathered()
@@ -84,41 +95,46 @@ class SourceRun:
         self._readers = self._readers[1:] + self._readers[:1]
         return batch
 
-    def _read(self, reader: _Reader, rows_max: int, deadline: float) -> list[Record]:
+    def _read(self, reader: Reader, rows_max: int, deadline: float) -> list[Record]:
         """Ends at a pause of the source: what was read before is not to wait for what comes after it."""
-        read: list[Record] = []
         if rows_max <= 0:
-            return read
+            return []
+        read = reader.taken(rows_max)
         if reader.records is None:
             if self.clock() < reader.again_s:
                 return read
             reader.records = iter(self.source.read(reader.partition, reader.offset))
         try:
-            for record in reader.records:
-                if record is None:
+            while (len(read) < rows_max and self.clock() <= deadline) or (read and read[-1].place is None):
+                found = next(reader.records)
+                if found is None:
+                    break
+                if isinstance(found, SourcePlace):
+                    self._passed.append(found)
+                    reader.offset = found.offset
                     return read
-                if isinstance(record, SourcePlace):
-                    self._passed.append(record)
-                    reader.offset = record.offset
-                    return read
-                reader.offset = _place(record).offset
-                read.append(record)
-                if len(read) >= rows_max or self.clock() > deadline:
-                    return read
+                if isinstance(found, list):
+                    reader.rest = found
+                    read += reader.taken(rows_max - len(read))
+                else:
+                    read.append(found)
+        except StopIteration:
+            reader.records = None
+            reader.again_s = self.clock() + (0.0 if read else self.poll_interval_s)
         except BadRecord as bad:
             self.tolerance.bad(Failure(record=bad.record, stage=Stage.TASK_POLL, error=bad))
             self._passed.append(_place(bad.record))
             reader.offset, reader.records = _place(bad.record).offset, None
             return read
-        reader.records = None
-        reader.again_s = self.clock() + (0.0 if read else self.poll_interval_s)
+        if read:
+            reader.offset = _place(read[-1]).offset
         return read
 
     def _write(self, batch: Sequence[Record]) -> None:
-        encoded = [each for record in batch for each in self._encoded(record)]
+        encoded = self._all_encoded(batch)
         skipped = len(self.tolerance.failures)
         encoded += self._dead_letters()
-        positions = _positions([*map(_place, batch), *self._passed])
+        positions = _positions([*(_place(each) for each in batch if each.place is not None), *self._passed])
         self._passed.clear()
         self.missing_topics.ensure({each.topic for each in encoded})
         self.leash.check()
@@ -134,6 +150,14 @@ class SourceRun:
                 "topics": sorted({each.topic for each in encoded}),
             }
         )
+
+    def _all_encoded(self, batch: Sequence[Record]) -> list[Encoded]:
+        """All at once, because a call for each record costs more than the encoding. One by one if a record fails."""
+        encode = self.conversion.encoded
+        if not self.transforms:
+            with contextlib.suppress(Exception):
+                return [encode(record) for record in batch]
+        return [each for record in batch for each in self._encoded(record)]
 
     def _encoded(self, record: Record) -> Iterator[Encoded]:
         stage = Stage.TRANSFORMATION
@@ -166,5 +190,6 @@ def _place(record: Record) -> SourcePlace:
 
 
 def _positions(places: Sequence[SourcePlace]) -> list[SourcePlace]:
-    """The last position of each partition."""
-    return list({partition_id(place.partition): place for place in places}.values())
+    """The last position of each partition. Its object is mostly the same, and its id takes longer to make."""
+    last = {id(place.partition): place for place in places}.values()
+    return list({partition_id(place.partition): place for place in last}.values())

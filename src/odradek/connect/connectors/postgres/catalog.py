@@ -24,6 +24,12 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
 WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid, i.indisprimary ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1
 """
+PRIMARY_KEY = """
+SELECT array_agg(a.attname::text ORDER BY k.place) FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k(number, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+WHERE i.indrelid = %s AND i.indisprimary
+"""
 TYPE = """
 SELECT t.typname, t.typtype::text, t.typelem, t.typbasetype, t.typtypmod, t.typcategory = 'A',
 (SELECT array_agg(enumlabel::text ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid)
@@ -76,6 +82,11 @@ class Catalog:
     def key(self, oid: int) -> tuple[str, ...]:
         found = self._connection.execute(KEY, [oid]).fetchone()
         return tuple(found[0]) if found is not None else ()
+
+    def primary_key(self, oid: int) -> tuple[str, ...]:
+        """Its columns are never null, and an index has their order."""
+        found = self._connection.execute(PRIMARY_KEY, [oid]).fetchone()
+        return tuple(found[0] or ()) if found is not None else ()
 
     def type(self, oid: int) -> PgType | None:
         """None for a type that was dropped in the meantime."""

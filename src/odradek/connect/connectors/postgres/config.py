@@ -93,6 +93,24 @@ class PostgresCdcConfig:
         group=SNAPSHOT,
     )
     snapshot_fetch_size: int = option("Rows that are read at once.", default=10_240, group=SNAPSHOT, check=at_least(1))
+    snapshot_max_threads: int = option(
+        "Connections that read rows at the same time: chunks of large tables, by their keys.",
+        default=1,
+        group=SNAPSHOT,
+        check=at_least(1),
+    )
+    provide_transaction_metadata: bool = option(
+        "Write an event at the begin and the end of each transaction, and number the events in between.", default=False
+    )
+    topic_transaction: str = option(
+        "The topic of these events, after topic.prefix and a dot.", default="transaction", check=_prefix
+    )
+    message_prefix_include_list: list[str] = option(
+        "Regular expressions of the prefixes of logical messages; the default is all.", default=[], check=PATTERNS
+    )
+    message_prefix_exclude_list: list[str] = option(
+        "Regular expressions of prefixes that are left out.", default=[], check=PATTERNS
+    )
     tombstones_on_delete: bool = option("Write a tombstone after each delete.", default=True)
     skipped_operations: list[str] = option(
         "Operations that are left out: c, u, d, t (truncate), or none.", default=["t"], check=_operations

@@ -1,14 +1,15 @@
 """The messages of pgoutput, PostgreSQL's decoder for logical replication, protocol version 1.
 
-Values are the texts of PostgreSQL's types. A transaction arrives as a whole, after its commit.
+Values are the texts of PostgreSQL's types. A transaction arrives as a whole, after its commit. Messages about rows
+are read in one pass straight into fields (`read_row`), because there is one for each change.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 # Microseconds between 1970 and 2000, where PostgreSQL's times begin.
 EPOCH_US: Final = 946_684_800_000_000
@@ -32,7 +33,13 @@ class Unchanged:
 
 UNCHANGED: Final = Unchanged()
 
-Values = list[bytes | Unchanged | None]
+INSERT, UPDATE, DELETE = ord("I"), ord("U"), ord("D")
+ROW_MESSAGES: Final = frozenset({INSERT, UPDATE, DELETE})
+
+Plan = Sequence[tuple[str | None, Callable[[bytes], Any]]]
+"""For each column of a table: the field that it becomes, if any, and how its text is decoded."""
+
+Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +77,11 @@ class Relation:
 
 @dataclass(slots=True)
 class RowChange:
-    """`old` has the identity's columns alone, unless `is_old_full`."""
+    """`old` has values in the identity's columns alone, unless `is_old_full`. UNCHANGED stands in `new` alone."""
 
     operation: str
-    relation: int
-    old: Values | None
-    new: Values | None
+    old: Fields | None
+    new: Fields | None
     is_old_full: bool = False
 
 
@@ -94,7 +100,7 @@ class LogicalMessage:
     content: bytes
 
 
-Message = Begin | Commit | Relation | RowChange | Truncate | LogicalMessage
+Message = Begin | Commit | Relation | Truncate | LogicalMessage
 
 
 def decoded(data: bytes) -> Message | None:
@@ -133,25 +139,6 @@ def _relation(data: bytes) -> Relation:
     return Relation(oid, schema or "pg_catalog", table, identity, tuple(columns))
 
 
-def _insert(data: bytes) -> RowChange:
-    new, _ = _values(data, 6)
-    return RowChange("c", _UINT32.unpack_from(data, 1)[0], None, new)
-
-
-def _update(data: bytes) -> RowChange:
-    old, at, is_full = None, 5, False
-    if data[at] != 78:  # N: the new row comes at once
-        is_full = data[at] == 79  # O: the whole old row; K: its key
-        old, at = _values(data, at + 1)
-    new, _ = _values(data, at + 1)
-    return RowChange("u", _UINT32.unpack_from(data, 1)[0], old, new, is_full)
-
-
-def _delete(data: bytes) -> RowChange:
-    old, _ = _values(data, 6)
-    return RowChange("d", _UINT32.unpack_from(data, 1)[0], old, None, data[5] == 79)
-
-
 def _truncate(data: bytes) -> Truncate:
     (count,) = _UINT32.unpack_from(data, 1)
     return Truncate(struct.unpack_from(f"!{count}I", data, 6))
@@ -164,20 +151,41 @@ def _message(data: bytes) -> LogicalMessage:
     return LogicalMessage(bool(flags & 1), lsn, prefix, data[at + 4 : at + 4 + length])
 
 
-def _values(data: bytes, at: int) -> tuple[Values, int]:
-    count = data[at] << 8 | data[at + 1]
+def relation_of(data: bytes) -> int:
+    """The table that a message about a row is about."""
+    return int.from_bytes(data[1:5], "big")
+
+
+def row_change(data: bytes, plan: Plan) -> RowChange:
+    kind = data[0]
+    if kind == INSERT:
+        return RowChange("c", None, read_row(plan, data, 6)[0])
+    if kind == DELETE:
+        return RowChange("d", read_row(plan, data, 6)[0], None, data[5] == 79)
+    if data[5] == 78:  # N: the new row comes at once
+        return RowChange("u", None, read_row(plan, data, 6)[0])
+    old, at = read_row(plan, data, 6)
+    return RowChange("u", old, read_row(plan, data, at + 1)[0], data[5] == 79)  # O: the whole old row; K: its key
+
+
+def read_row(plan: Plan, data: bytes, at: int) -> tuple[Fields, int]:
+    """The fields of the row at a position, and the position after it."""
+    fields: Fields = {}
+    if len(plan) != data[at] << 8 | data[at + 1]:
+        raise ValueError(f"pgoutput sent a row of {data[at] << 8 | data[at + 1]} columns instead of {len(plan)}")
     at += 2
-    values: Values = []
-    for _ in range(count):
+    for name, decode in plan:
         kind = data[at]
         if kind == 116:  # t: a text
             begin = at + 5
             at = begin + int.from_bytes(data[at + 1 : begin], "big")
-            values.append(data[begin:at])
+            if name is not None:
+                fields[name] = decode(data[begin:at])
         else:
-            values.append(None if kind == 110 else UNCHANGED)  # n: null, u: unchanged
             at += 1
-    return values, at
+            if name is not None:
+                fields[name] = None if kind == 110 else UNCHANGED  # n: null, u: unchanged
+    return fields, at
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
@@ -189,9 +197,6 @@ _READERS: dict[int, Callable[[bytes], Message | None]] = {
     ord("B"): _begin,
     ord("C"): _commit,
     ord("R"): _relation,
-    ord("I"): _insert,
-    ord("U"): _update,
-    ord("D"): _delete,
     ord("T"): _truncate,
     ord("M"): _message,
     ord("O"): lambda _: None,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from odradek.connect.connectors.debezium import Row, TableShape, source_schema
+from odradek import __version__
+from odradek.connect.connectors.debezium import TableShape, source_schema
 from odradek.connect.connectors.postgres.catalog import Catalog, TableColumn, TableName
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
-from odradek.connect.connectors.postgres.pgoutput import UNCHANGED, Relation, Values
+from odradek.connect.connectors.postgres.pgoutput import UNCHANGED, Fields, Plan, Relation
 from odradek.connect.connectors.postgres.types import Mapped, Types
 from odradek.connect.records import INT64, STRING, Field
 
@@ -26,9 +28,28 @@ SOURCE = source_schema(
 )
 
 
+def source_of(config: PostgresCdcConfig, schema: str, table: str, at_us: int, snapshot: str) -> dict[str, Any]:
+    """The field `source` of an event."""
+    return {
+        "version": __version__,
+        "connector": "postgresql",
+        "name": config.topic_prefix,
+        "ts_ms": at_us // 1_000,
+        "snapshot": snapshot,
+        "db": config.database_dbname,
+        "sequence": None,
+        "ts_us": at_us,
+        "ts_ns": at_us * 1_000,
+        "schema": schema,
+        "table": table,
+        "txId": None,
+        "lsn": None,
+        "xmin": None,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class CapturedColumn:
-    index: int  # its place among the values of a row
     name: str
     mapped: Mapped
     is_required: bool
@@ -37,34 +58,34 @@ class CapturedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
+    """`plan` has an entry for each column of the table, `columns` those that are captured."""
+
     schema: str
     table: str
     shape: TableShape
     columns: tuple[CapturedColumn, ...]
+    plan: Plan
 
-    def row(self, values: Values, old: Values | None = None) -> Row:
-        """The fields of a whole row. A value that an update did not change is taken from the old row, if known."""
-        fields: dict[str, object] = {}
+    def fields(self, values: Sequence[bytes | None]) -> Fields:
+        """Of a row that was selected."""
+        return {
+            name: None if value is None else decode(value)
+            for (name, decode), value in zip(self.plan, values, strict=True)
+            if name is not None
+        }
+
+    def completed(self, fields: Fields, old: Fields | None) -> Fields:
+        """A value that an update did not change is taken from the old row, if all of it is known."""
         for column in self.columns:
-            value = values[column.index]
-            if value is UNCHANGED and old is not None:
-                value = old[column.index]
-            if value is None:
-                fields[column.name] = None
-            elif isinstance(value, bytes):
-                fields[column.name] = column.mapped.decode(value)
-            else:
-                fields[column.name] = column.unavailable
+            if fields[column.name] is UNCHANGED:
+                fields[column.name] = column.unavailable if old is None else old[column.name]
         return fields
 
-    def identity(self, values: Values) -> Row:
-        """The fields of an old row of which only the key is known. Required fields must have a value."""
-        fields: dict[str, object] = {}
+    def identity(self, fields: Fields) -> Fields:
+        """An old row of which only the key is known. Required fields must have a value."""
         for column in self.columns:
-            value = values[column.index]
-            known = isinstance(value, bytes)
-            missing = column.mapped.fallback if column.is_required else None
-            fields[column.name] = column.mapped.decode(value) if known else missing  # type: ignore[arg-type]
+            if column.is_required and fields[column.name] is None:
+                fields[column.name] = column.mapped.fallback
         return fields
 
 
@@ -101,7 +122,9 @@ class Tables:
 
     def _captured(self, name: TableName, columns: Iterable[TableColumn]) -> CapturedTable:
         captured = []
-        for index, column in enumerate(columns):
+        plan: list[tuple[str | None, Callable[[bytes], Any]]] = []
+        for column in columns:
+            plan.append((None, bytes))
             if not self._config.covers_column(name.schema, name.table, column.name):
                 continue
             mapped = self._types.mapped(column.type_oid, column.type_modifier)
@@ -114,7 +137,8 @@ class Tables:
                 )
                 continue
             unavailable = self._types.unavailable(mapped.schema)
-            captured.append(CapturedColumn(index, column.name, mapped, column.is_required, unavailable))
+            captured.append(CapturedColumn(column.name, mapped, column.is_required, unavailable))
+            plan[-1] = (column.name, mapped.decode)
         names = {column.name for column in captured}
         shape = TableShape(
             topic=re.sub(r"[^A-Za-z0-9._-]", "_", f"{self._config.topic_prefix}.{name.schema}.{name.table}"),
@@ -125,4 +149,4 @@ class Tables:
             key=tuple(column for column in self._catalog.key(name.oid) if column in names),
             source=SOURCE,
         )
-        return CapturedTable(name.schema, name.table, shape, tuple(captured))
+        return CapturedTable(name.schema, name.table, shape, tuple(captured), plan)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from odradek.connect import records
@@ -121,7 +122,7 @@ class Types:
             return FIXED[kind.name]
         match kind.name:
             case "bytea":
-                return self._binary()
+                return binary(self._config.binary_handling_mode)
             case "bit" | "varbit":
                 return _bits(modifier, is_varying=kind.name == "varbit")
             case "numeric":
@@ -145,17 +146,6 @@ class Types:
             return None
         decode = of.decode
         return Mapped(records.array(of.schema.or_null()), lambda value: elements(value.decode(), decode), [])
-
-    def _binary(self) -> Mapped:
-        match self._config.binary_handling_mode:
-            case "bytes":
-                return Mapped(records.BYTES, _raw, b"")
-            case "hex":
-                return Mapped(records.STRING, lambda value: value[2:].decode(), "")
-            case "base64":
-                return Mapped(records.STRING, lambda value: base64.b64encode(_raw(value)).decode(), "")
-            case "base64-url-safe":
-                return Mapped(records.STRING, lambda value: base64.urlsafe_b64encode(_raw(value)).decode(), "")
 
     def _numeric(self, modifier: int) -> Mapped:
         if self._config.decimal_handling_mode == "string":
@@ -198,6 +188,18 @@ class Types:
                 return None
 
 
+def binary(mode: str) -> Mapped:
+    match mode:
+        case "hex":
+            return Mapped(records.STRING, lambda value: value[2:].decode(), "")
+        case "base64":
+            return Mapped(records.STRING, lambda value: base64.b64encode(_raw(value)).decode(), "")
+        case "base64-url-safe":
+            return Mapped(records.STRING, lambda value: base64.urlsafe_b64encode(_raw(value)).decode(), "")
+        case _:
+            return Mapped(records.BYTES, _raw, b"")
+
+
 def _raw(value: bytes) -> bytes:
     return bytes.fromhex(value[2:].decode())
 
@@ -223,6 +225,7 @@ def _variable_decimal(value: bytes) -> dict[str, object] | None:
     return {"scale": -int(exponent), "value": unscaled.to_bytes(size, "big", signed=True)}
 
 
+@lru_cache(maxsize=4_096)
 def _date(text: str) -> int:
     """Days since 1970, also for years after 9999 and before Christ."""
     is_before_christ = text.endswith(" BC")

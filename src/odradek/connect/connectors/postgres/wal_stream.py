@@ -19,6 +19,8 @@ from odradek.connect.connectors.postgres.pgoutput import EPOCH_US
 from odradek.connect.interface import RetriableError
 
 CONNECT_S = 10
+# Messages that are decoded before the task may write them.
+MESSAGES_MAX = 500
 # The texts of values must not depend on the settings of the server or of the user.
 SETTINGS = {
     "datestyle": "ISO",
@@ -75,12 +77,8 @@ def connected(config: PostgresCdcConfig, *, replication: bool = False) -> psycop
         raise RetriableError(f"PostgreSQL at {config.database_hostname}:{config.database_port}: {failed}") from failed
 
 
-@dataclass(frozen=True, slots=True)
-class WalData:
-    """One message of pgoutput. `lsn` is the place of the change in the log."""
-
-    lsn: int
-    data: bytes
+WalData = tuple[int, bytes]
+"""The place of a change in the log, and the message of pgoutput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,27 +121,39 @@ class WalStream:
             raise RetriableError(f"replication from the slot {config.slot_name!r} did not start: {told}")
         self._libpq.nonblocking = 1
 
-    def next(self, wait_s: float) -> WalData | Keepalive | None:
-        """The next message, or None if there is none within `wait_s`."""
+    def messages(self, wait_s: float) -> list[WalData | Keepalive]:
+        """The next messages, in order; none if none arrive within `wait_s`."""
         if self._clock() - self._told_s > self._interval_s:
             self._tell()
-        count, data = self._libpq.get_copy_data(1)
-        if count == 0:
+        found = self._available()
+        if not found:
             if wait_s > 0:
                 select.select([self._libpq.socket], [], [], wait_s)
             self._libpq.consume_input()
-            count, data = self._libpq.get_copy_data(1)
-        if count == 0:
-            return None
-        if count < 0:
-            raise RetriableError(f"PostgreSQL ended the replication: {self._why_ended(count)}")
-        return self._message(bytes(data))
+            found = self._available()
+        return found
+
+    def _available(self) -> list[WalData | Keepalive]:
+        """Those that libpq has read from the connection already."""
+        found: list[WalData | Keepalive] = []
+        get_copy_data = self._libpq.get_copy_data
+        while len(found) < MESSAGES_MAX:
+            count, data = get_copy_data(1)
+            if count == 0:
+                break
+            if count < 0:
+                if found:  # the next call meets the end again
+                    break
+                raise RetriableError(f"PostgreSQL ended the replication: {self._why_ended(count)}")
+            found.append(self._message(bytes(data)))
+        return found
 
     def _message(self, data: bytes) -> WalData | Keepalive:
         if data[0] == 119:  # w
             lsn, end, _ = _DATA.unpack_from(data, 1)
-            self._received = max(self._received, end, lsn)
-            return WalData(lsn, data[25:])
+            if end > self._received:
+                self._received = end
+            return lsn, data[25:]
         end, _, wants_reply = _KEEPALIVE.unpack_from(data, 1)
         self._received = max(self._received, end)
         if wants_reply:
