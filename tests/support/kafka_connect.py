@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,20 +37,27 @@ listeners=http://127.0.0.1:{port}
 rest.advertised.host.name=127.0.0.1
 plugin.discovery=hybrid_warn
 """
+# Those of Kafka's own start script, for measurements.
+KAFKAS_JVM = ["-server", "-Xms256M", "-Xmx2G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+KAFKAS_JVM += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]
 
 
 @contextmanager
-def kafka_connect(bootstrap: str) -> Iterator[httpx.Client]:
-    """Its REST API, when it is ready."""
+def kafka_connect(
+    bootstrap: str, *, plugins: Sequence[Path] = (), jvm: Sequence[str] | None = None
+) -> Iterator[httpx.Client]:
+    """Its REST API, when it is ready. `plugins`: folders with the jars of a connector each."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "worker.properties"
-        settings.write_text(WORKER.format(bootstrap=bootstrap, port=port))
+        path = f"plugin.path={','.join(map(str, plugins))}\n" if plugins else ""
+        settings.write_text(WORKER.format(bootstrap=bootstrap, port=port) + path)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         with (Path(folder) / "log").open("wb") as log:
-            process = subprocess.Popen(
-                java(main, str(settings), classpath=[kafka_jars.connect()]), stdout=log, stderr=log
-            )
+            command = java(main, str(settings), classpath=[kafka_jars.connect()])
+            if jvm is not None:
+                command = ["java", *jvm, "-cp", f"{kafka_jars.connect()}/*", main, str(settings)]
+            process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=90) as http:
                 wait_until(lambda: _is_healthy(process, http), within_s=START_S)

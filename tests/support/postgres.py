@@ -86,11 +86,11 @@ class Postgres:
         command = [self._programs / program, *arguments]
         # Not a pipe: the server inherits it, and nobody would see its end.
         with (self.folder / "output").open("ab") as output:
-            status = subprocess.run(command, stdout=output, stderr=output, cwd=self.folder, **self._user).returncode
+            done = subprocess.run(command, check=False, stdout=output, stderr=output, cwd=self.folder, **self._user)
         said = "".join(
             file.read_text()[-2000:] for file in (self.folder / "output", self.folder / "log") if file.exists()
         )
-        assert status == 0, f"{program}: {said}"
+        assert done.returncode == 0, f"{program}: {said}"
 
     def new_database(self) -> str:
         """The URL of an empty database."""
