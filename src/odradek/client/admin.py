@@ -5,8 +5,9 @@ A thin layer over librdkafka's admin client. Returns plain values; errors name t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +27,23 @@ from odradek.client.records import ClientError
 
 REQUEST_TIMEOUT_S = 30.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    member_id: str
+    instance_id: str  # empty for a dynamic member
+    client_id: str
+    host: str
+    places: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    state: str  # librdkafka's name, such as STABLE; DEAD for a group that does not exist
+    assignor: str
+    coordinator: int
+    members: Sequence[GroupMember]
 
 
 class UnknownTopic(Exception):
@@ -147,13 +165,23 @@ class Admin:
 
     def ends_of(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The end offsets of partitions of several topics, in one request to each broker. Leaves out deleted topics."""
-        asked = {TopicPartition(topic, index): OffsetSpec.latest() for topic, index in places}
+        return self._offsets_of(places, OffsetSpec.latest(), "end offsets")
+
+    def starts_of(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return self._offsets_of(places, OffsetSpec.earliest(), "start offsets")
+
+    def offsets_at(self, places: Iterable[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int]:
+        """The first offsets with this timestamp or a later one; -1 where there is none."""
+        return self._offsets_of(places, OffsetSpec.for_timestamp(at_ms), f"offsets at {at_ms}")
+
+    def _offsets_of(self, places: Iterable[tuple[str, int]], spec: OffsetSpec, what: str) -> dict[tuple[str, int], int]:
+        asked = {TopicPartition(topic, index): spec for topic, index in places}
         answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s) if asked else {}
-        ends = {}
+        found = {}
         for place, answer in answers.items():
-            with self._told("asking for end offsets", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
-                ends[place.topic, place.partition] = offset_in(answer.result())
-        return ends
+            with self._told(f"asking for {what}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
+                found[place.topic, place.partition] = offset_in(answer.result())
+        return found
 
     def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, index): spec for index in self.partitions(topic)}
@@ -205,6 +233,26 @@ class Admin:
             (member.client_id, [(place.topic, place.partition) for place in member.assignment.topic_partitions])
             for member in found.members
         ]
+
+    def group(self, group: str) -> GroupState:
+        with self._told(f"describing group {group!r}"):
+            found = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)[group].result()
+        members = [
+            GroupMember(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id or "",
+                client_id=member.client_id,
+                host=member.host.removeprefix("/"),
+                places=sorted((place.topic, place.partition) for place in member.assignment.topic_partitions),
+            )
+            for member in found.members
+        ]
+        return GroupState(
+            state=found.state.name,
+            assignor=found.partition_assignor,
+            coordinator=found.coordinator.id if found.coordinator else -1,
+            members=members,
+        )
 
     def delete_group(self, group: str) -> None:
         """Ignores a group that does not exist. A group with members is an error."""

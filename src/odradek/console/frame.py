@@ -129,7 +129,15 @@ class Console:
 
     # Answers
 
-    def page(self, request: Request, template: str, *, title: str, status: int = 200, **model: object) -> Response:
+    def page(
+        self,
+        request: Request,
+        template: str,
+        *,
+        title: str,
+        status: int = 200,
+        **model: Any,  # noqa: ANN401 - what the template takes
+    ) -> Response:
         """The page as HTML, with the frame around it."""
         session = self.guard.session(request)
         notice = self._taken(request.cookies.get(NOTICE_COOKIE))

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from odradek.client.wire import NoAnswer
@@ -194,7 +194,9 @@ class Collector:
             lags = {name: group.lag.total_lag for name, group in now.groups.items() if group.lag is not None}
             self.totals.add(at_ms, {"lag": float(sum(lags.values())), "bad groups": float(_bad(now.groups))})
             self.history.add(at_ms, {f"group/{name}": float(lag) for name, lag in lags.items()})
+            self.history.add(at_ms, dict(_lag_by_topic(now.groups)))
             self.history.forget_others("group/", now.groups)
+            self.history.forget_others("lag/", dict(_lag_by_topic(now.groups, prefix="")))
             self.history.forget_others("topic/", now.topics)
         unwell = sum(len(each.under_replicated) for each in now.topics.values())
         self.totals.add(at_ms, {"under-replicated": float(unwell)})
@@ -253,6 +255,17 @@ def _log_dirs(broker: Broker, directories: Mapping[int, tuple[LogDir, ...]]) -> 
 def _sum(values: object) -> float | None:
     known = [value for value in values if value is not None]  # type: ignore[attr-defined]
     return sum(known) if known else None
+
+
+def lag_figure(group: str, topic: str, prefix: str = "lag/") -> str:
+    """The name of the figure that is the lag of a group in one topic. Topics have no slashes, groups may."""
+    return f"{prefix}{topic}/{group}"
+
+
+def _lag_by_topic(groups: Mapping[str, Group], prefix: str = "lag/") -> Iterator[tuple[str, float]]:
+    for name, group in groups.items():
+        for topic, lag in group.lag.lag_by_topic.items() if group.lag is not None else ():
+            yield lag_figure(name, topic, prefix), float(lag)
 
 
 def _bad(groups: Mapping[str, Group]) -> int:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from odradek.console.frame import Page
-from odradek.console.pages import groups, overview
+from odradek.console.pages import brokers, groups, overview, quorum
 
-PAGES: tuple[Page, ...] = (overview.PAGE, groups.PAGE)
+PAGES: tuple[Page, ...] = (overview.PAGE, brokers.PAGE, quorum.PAGE, groups.PAGE)

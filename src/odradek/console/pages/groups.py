@@ -12,8 +12,9 @@ from starlette.routing import BaseRoute, Route
 from odradek.console.collecting.snapshot import Group, Snapshot
 from odradek.console.frame import Console, Page
 from odradek.console.listing import Listing
+from odradek.console.pages import group as one_group
+from odradek.console.pages.group import TONES
 
-TONES = {"OK": "good", "WARN": "warn", "ERR": "bad"}
 # What the filter offers: its name in the address, and the groups that it keeps.
 FILTERS = ("all", "problems", "active", "empty")
 
@@ -83,7 +84,7 @@ def _routes(console: Console) -> Sequence[BaseRoute]:
             counts={name: sum(is_kept(each, name) for each in snapshot.groups.values()) for name in FILTERS},
         )
 
-    return [Route("/groups", groups)]
+    return [Route("/groups", groups), *one_group.routes(console)]
 
 
 def _count(snapshot: Snapshot) -> int:

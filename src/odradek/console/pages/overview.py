@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from odradek.console.collecting.snapshot import Broker, Group, Snapshot
 from odradek.console.frame import Console, Page
-from odradek.console.pages.groups import TONES
+from odradek.console.pages.group import TONES
 from odradek.console.rendering import count, per_second, share, short, size
 from odradek.console.verdict import DISK_BAD_SHARE, DISK_WARN_SHARE
 
