@@ -57,7 +57,7 @@ check: .venv/dev
 	$(BIN)/pytest tests/tidy
 
 # A pytest worker whose test times out ends without output. faulthandler prints the stacks of its threads before that.
-BESIDE := -n 2 -o faulthandler_timeout=110
+BESIDE := -n 2 -o faulthandler_timeout=590
 
 unit: .venv/dev
 	@sh tests/support/install-prometheus.sh

@@ -15,7 +15,7 @@ from odradek.testing import Embedded
 from support.onlooker import await_whole
 from support.waiting import wait_until
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 @pytest.fixture(scope="module")

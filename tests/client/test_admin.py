@@ -81,7 +81,7 @@ def test_too_few_replicas_in_sync_are_reported_with_a_hint(broker: Embedded, top
             match=r"\(NOT_ENOUGH_REPLICAS\); restart the brokers that are down \(see `odradek cluster health`",
         ),
     ):
-        client.send(topic, b"x").result(10)
+        client.send(topic, b"x").result(60)
 
 
 def test_a_group_with_members_is_not_deleted(cluster: Admin, topic: str) -> None:

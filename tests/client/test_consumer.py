@@ -87,7 +87,7 @@ def test_start_positions(bootstrap: str, topic: str) -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     with Producer(bootstrap) as producer:
         for hours in range(4):
-            producer.send(topic, str(hours), partition=0, timestamp=noon + timedelta(hours=hours)).result(10)
+            producer.send(topic, str(hours), partition=0, timestamp=noon + timedelta(hours=hours)).result(60)
 
     def read(**options: object) -> list[bytes]:
         with Consumer(topic, bootstrap=bootstrap, stop_at_end=True, **options) as consumer:
@@ -113,7 +113,7 @@ def test_seek_reads_records_again(bootstrap: str, orders: str) -> None:
 def test_a_bad_record_is_reported_and_can_be_skipped(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap) as producer:
         for value in ('{"id": 1}', "{", '{"id": 2}'):
-            producer.send(topic, value, partition=0).result(10)
+            producer.send(topic, value, partition=0).result(60)
     seen: list[int] = []
     with Consumer(topic, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
         seen.append(consumer.poll(10).value.id)
@@ -129,8 +129,8 @@ def half_broken(bootstrap: str, topic: str) -> str:
     """In partition 0: an order, two bad records, and another order. In partition 1: one bad record."""
     with Producer(bootstrap) as producer:
         for value in ('{"id": 1}', "{", "[", '{"id": 2}'):
-            producer.send(topic, value, key="k", partition=0, headers={"source": "web"}).result(10)
-        producer.send(topic, "?", partition=1).result(10)
+            producer.send(topic, value, key="k", partition=0, headers={"source": "web"}).result(60)
+        producer.send(topic, "?", partition=1).result(60)
     return topic
 
 
@@ -233,7 +233,7 @@ def broken(bootstrap: str, topic: str) -> str:
     """In partition 0: a bad record, and an order."""
     with Producer(bootstrap) as producer:
         for value in ("{", '{"id": 2}'):
-            producer.send(topic, value, partition=0).result(10)
+            producer.send(topic, value, partition=0).result(60)
     return topic
 
 

@@ -39,7 +39,7 @@ def everything(bootstrap: str, topic: str, **options: object) -> list:
 def test_the_future_returns_where_the_record_was_stored(bootstrap: str, topic: str) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     with Producer(bootstrap, key=str, value=JSON) as producer:
-        stored = producer.send(topic, {"amount": 3}, "42", headers={"who": "me"}, timestamp=at).result(10)
+        stored = producer.send(topic, {"amount": 3}, "42", headers={"who": "me"}, timestamp=at).result(60)
     (record,) = everything(bootstrap, topic, key=str, value=JSON)
     assert (record.partition, record.offset, record.timestamp) == (stored.partition, 0, at)
     assert (record.key, record.value, record.header("who"), record.header("no")) == ("42", {"amount": 3}, b"me", None)
@@ -49,7 +49,7 @@ def test_a_key_maps_to_the_same_partition_as_in_java(bootstrap: str, topic: str)
     # What Utils.murmur2 of Java's client gives for these keys, by its own tests.
     hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
     with Producer(bootstrap) as producer:
-        places = {key: producer.send(topic, b"", key).result(10).partition for key in hashes}
+        places = {key: producer.send(topic, b"", key).result(60).partition for key in hashes}
     assert places == {key: (number & 0x7FFFFFFF) % 3 for key, number in hashes.items()}
 
 
@@ -58,8 +58,8 @@ def test_a_partitioner_is_a_function(bootstrap: str, topic: str) -> None:
         return len(value or b"") % count
 
     with Producer(bootstrap, partitioner=by_length) as producer:
-        assert [producer.send(topic, "x" * n).result(10).partition for n in range(4)] == [0, 1, 2, 0]
-        assert producer.send(topic, "xx", partition=1).result(10).partition == 1
+        assert [producer.send(topic, "x" * n).result(60).partition for n in range(4)] == [0, 1, 2, 0]
+        assert producer.send(topic, "xx", partition=1).result(60).partition == 1
     with (
         Producer(bootstrap, partitioner=lambda *_: 3) as producer,
         pytest.raises(ValueError, match=r"chose 3, but .* has partitions 0 to 2"),
@@ -82,7 +82,7 @@ def test_errors_name_the_config_or_topic(bootstrap: str, topic: str) -> None:
         Producer(bootstrap, value_serializer="JsonSerializer")
     with Producer(bootstrap) as producer:
         with pytest.raises(SendFailed, match=rf"sending to '{topic}'.*_UNKNOWN_PARTITION"):
-            producer.send(topic, b"x", partition=17).result(10)
+            producer.send(topic, b"x", partition=17).result(60)
         with pytest.raises(SendFailed, match="MSG_SIZE_TOO_LARGE"):
             producer.send(topic, bytes(2_000_000))
     with pytest.raises(RuntimeError, match="closed"):
@@ -235,7 +235,7 @@ def refusing(broker: Embedded) -> Iterator[str]:
 def test_close_raises_failures_unless_their_futures_were_read(refusing: str, topic: str) -> None:
     with Producer(refusing, acks=1) as producer:
         with pytest.raises(SendFailed):
-            producer.send(topic, b"x").result(10)
+            producer.send(topic, b"x").result(60)
         assert producer.send(topic, b"x").exception(10) is not None
         producer.send(topic, b"x").add_done_callback(lambda _: None)
         waiting = threading.Thread(target=producer.send(topic, b"x").exception)
@@ -253,7 +253,7 @@ def test_async_close_raises_failures_unless_their_futures_were_read(refusing: st
             with pytest.raises(SendFailed):
                 await failing[0]
             with pytest.raises(SendFailed):
-                await asyncio.wait_for(failing[1], 10)
+                await asyncio.wait_for(failing[1], 60)
             await asyncio.gather(*failing[2:4], return_exceptions=True)
             await asyncio.wait(failing[4:5])
             await producer.flush()

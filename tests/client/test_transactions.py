@@ -56,7 +56,7 @@ def test_consumed_offsets_are_part_of_the_transaction(bootstrap: str, topic: str
 
     def failing(producer: Producer, consumer: Consumer) -> None:
         with producer.transaction() as tx:
-            for record in consumer.take(10, timeout=20):
+            for record in consumer.take(10, timeout=60):
                 tx.send(copy, record.value)
             tx.send_offsets(consumer)
             raise ZeroDivisionError
@@ -74,7 +74,7 @@ def test_consumed_offsets_are_part_of_the_transaction(bootstrap: str, topic: str
         copied = 0
         while copied < 10:
             with producer.transaction() as tx:
-                records = consumer.take(5, timeout=20)
+                records = consumer.take(5, timeout=60)
                 for record in records:
                     tx.send(copy, record.value)
                 tx.send_offsets(consumer)
@@ -153,7 +153,7 @@ def test_async_transactions(bootstrap: str, topic: str) -> None:
 
     async def failing(producer: AsyncProducer, consumer: AsyncConsumer) -> None:
         async with producer.transaction() as tx:
-            for record in await consumer.take(3, timeout=20):
+            for record in await consumer.take(3, timeout=60):
                 await tx.send(copy, record.value)
             await tx.send_offsets(consumer)
             raise ZeroDivisionError
@@ -172,7 +172,7 @@ def test_async_transactions(bootstrap: str, topic: str) -> None:
             copied = 0
             while copied < 10:
                 async with producer.transaction() as tx:
-                    records = await consumer.take(5, timeout=20)
+                    records = await consumer.take(5, timeout=60)
                     for record in records:
                         await tx.send(copy, record.value)
                     await tx.send_offsets(consumer, *records)

@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from support.waiting import wait_until
 
 
-def threads_end(within_s: float = 10.0) -> None:
+def threads_end(within_s: float = 60.0) -> None:
     def left() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-")]
 

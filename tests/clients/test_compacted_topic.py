@@ -95,7 +95,7 @@ def test_consumer_gets_the_last_value_of_every_key_while_the_log_is_compacted(co
         found[message.key()] = message.value()
     latest = compacted_topic.fill(broker.bootstrap)
     compacted_topic.await_compacted(broker.data)
-    _, end = reader.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=20)
+    _, end = reader.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=60)
     while found.get(b"last") != b"end" or message.offset() < end - 1:
         message = reader.poll(20)
         found[message.key()] = message.value()

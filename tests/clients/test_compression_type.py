@@ -26,7 +26,7 @@ VALUES = [b"%06d" % number * 20 for number in range(1000)]
 def create_topic(tap: Wiretap, name: str, **config: str) -> None:
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin = AdminClient({"bootstrap.servers": tap.bootstrap})
-    admin.create_topics([NewTopic(name, 1, config=settings)])[name].result(10)
+    admin.create_topics([NewTopic(name, 1, config=settings)])[name].result(60)
 
 
 def codecs_on_disk(broker: BrokerProcess, topic: str) -> set[str]:

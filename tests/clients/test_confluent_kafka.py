@@ -25,7 +25,7 @@ pytestmark = pytest.mark.clients
 
 def create_topic(tap: Wiretap, name: str, partitions: int = 1, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": tap.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(10)
+    admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(60)
 
 
 def consumer(tap: Wiretap, group: str, **config: object) -> Consumer:
@@ -125,7 +125,7 @@ def test_commit_and_resume(tap: Wiretap) -> None:
     successor = consumer(tap, "resuming")
     successor.subscribe(["resume"])
     assert [int(message.value()) for message in read(successor, 4)] == [6, 7, 8, 9]
-    [committed] = successor.committed([TopicPartition("resume", 0)], timeout=10)
+    [committed] = successor.committed([TopicPartition("resume", 0)], timeout=60)
     assert committed.offset == 6
     successor.close()
 
@@ -137,12 +137,12 @@ def test_static_member_rejoins_without_a_rebalance(tap: Wiretap) -> None:
     member.subscribe(["static"])
     poll_until([member], lambda: len(member.assignment()) == 2)
     admin = AdminClient({"bootstrap.servers": tap.bootstrap})
-    before = admin.describe_consumer_groups(["static-group"])["static-group"].result(10)
+    before = admin.describe_consumer_groups(["static-group"])["static-group"].result(60)
     member.close()
     again = consumer(tap, "static-group", **settings)
     again.subscribe(["static"])
     poll_until([again], lambda: len(again.assignment()) == 2)
-    after = admin.describe_consumer_groups(["static-group"])["static-group"].result(10)
+    after = admin.describe_consumer_groups(["static-group"])["static-group"].result(60)
     assert [member.group_instance_id for member in after.members] == ["one"]
     assert before.members[0].member_id != after.members[0].member_id
     again.close()
@@ -160,11 +160,11 @@ def test_seek_by_offset_and_time(tap: Wiretap) -> None:
     read(reader, 1)
     reader.seek(TopicPartition("seek", 0, 90))
     assert int(read(reader, 1)[0].value()) == 90
-    [found] = reader.offsets_for_times([TopicPartition("seek", 0, start + 455)], timeout=10)
+    [found] = reader.offsets_for_times([TopicPartition("seek", 0, start + 455)], timeout=60)
     assert found.offset == 46
-    [beyond] = reader.offsets_for_times([TopicPartition("seek", 0, start + 5000)], timeout=10)
+    [beyond] = reader.offsets_for_times([TopicPartition("seek", 0, start + 5000)], timeout=60)
     assert beyond.offset == -1
-    assert reader.get_watermark_offsets(TopicPartition("seek", 0), timeout=10) == (0, 100)
+    assert reader.get_watermark_offsets(TopicPartition("seek", 0), timeout=60) == (0, 100)
     reader.close()
 
 
@@ -173,10 +173,10 @@ def test_topics_are_created_grown_configured_and_deleted(tap: Wiretap) -> None:
     create_topic(tap, "life", 2, **{"retention.ms": "60000"})
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
         create_topic(tap, "life")
-    admin.create_partitions([NewPartitions("life", 3)])["life"].result(10)
-    assert len(admin.list_topics("life", timeout=10).topics["life"].partitions) == 3
+    admin.create_partitions([NewPartitions("life", 3)])["life"].result(60)
+    assert len(admin.list_topics("life", timeout=60).topics["life"].partitions) == 3
     resource = ConfigResource(ResourceType.TOPIC, "life")
-    described = admin.describe_configs([resource])[resource].result(10)
+    described = admin.describe_configs([resource])[resource].result(60)
     assert described["retention.ms"].value == "60000"
     assert described["max.message.bytes"].is_default
     change = ConfigResource(
@@ -184,15 +184,15 @@ def test_topics_are_created_grown_configured_and_deleted(tap: Wiretap) -> None:
         "life",
         incremental_configs=[ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)],
     )
-    admin.incremental_alter_configs([change])[resource].result(10)
-    assert admin.describe_configs([resource])[resource].result(10)["max.message.bytes"].value == "2000"
+    admin.incremental_alter_configs([change])[resource].result(60)
+    assert admin.describe_configs([resource])[resource].result(60)["max.message.bytes"].value == "2000"
     refusals: list[KafkaError] = []
     with Producer({"bootstrap.servers": tap.bootstrap}) as producer:
         producer.produce("life", b"x" * 5000, on_delivery=lambda error, _: refusals.append(error))
         assert producer.flush(60) == 0
     assert [error.code() for error in refusals] == [KafkaError.MSG_SIZE_TOO_LARGE]
-    admin.delete_topics(["life"])["life"].result(10)
-    assert "life" not in admin.list_topics(timeout=10).topics
+    admin.delete_topics(["life"])["life"].result(60)
+    assert "life" not in admin.list_topics(timeout=60).topics
 
 
 def test_admin_sees_groups_and_offsets_and_deletes_them(tap: Wiretap) -> None:
@@ -202,14 +202,14 @@ def test_admin_sees_groups_and_offsets_and_deletes_them(tap: Wiretap) -> None:
     member.subscribe(["watched"])
     member.commit(read(member, 3)[-1], asynchronous=False)
     admin = AdminClient({"bootstrap.servers": tap.bootstrap})
-    described = admin.describe_consumer_groups(["watchers"])["watchers"].result(10)
+    described = admin.describe_consumer_groups(["watchers"])["watchers"].result(60)
     assert described.state.name == "STABLE"
     assert described.members[0].assignment.topic_partitions == [TopicPartition("watched", 0)]
     with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
-        admin.delete_consumer_groups(["watchers"])["watchers"].result(10)
+        admin.delete_consumer_groups(["watchers"])["watchers"].result(60)
     member.close()
-    admin.delete_consumer_groups(["watchers"])["watchers"].result(10)
-    assert "watchers" not in {group.group_id for group in admin.list_consumer_groups().result(10).valid}
+    admin.delete_consumer_groups(["watchers"])["watchers"].result(60)
+    assert "watchers" not in {group.group_id for group in admin.list_consumer_groups().result(60).valid}
 
 
 def test_records_can_be_deleted_from_the_front(tap: Wiretap) -> None:
@@ -217,9 +217,9 @@ def test_records_can_be_deleted_from_the_front(tap: Wiretap) -> None:
     produce(tap, "trimmed", [b"%d" % number for number in range(10)], **{"linger.ms": 50})
     admin = AdminClient({"bootstrap.servers": tap.bootstrap})
     partition = TopicPartition("trimmed", 0, 4)
-    admin.delete_records([partition])[partition].result(10)
+    admin.delete_records([partition])[partition].result(60)
     earliest = admin.list_offsets({TopicPartition("trimmed", 0): OffsetSpec.earliest()})
-    assert next(iter(earliest.values())).result(10).offset == 4
+    assert next(iter(earliest.values())).result(60).offset == 4
     reader = consumer(tap, "none")
     reader.assign([TopicPartition("trimmed", 0, OFFSET_BEGINNING)])
     assert [int(message.value()) for message in read(reader, 6)] == [4, 5, 6, 7, 8, 9]

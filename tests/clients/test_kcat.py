@@ -53,7 +53,7 @@ def test_metadata_and_offsets_by_time(tap: Wiretap) -> None:
 
 def test_group_rebalance_commit_and_resume(tap: Wiretap) -> None:
     admin = AdminClient({"bootstrap.servers": tap.bootstrap})
-    admin.create_topics([NewTopic("kcat-g", 2)])["kcat-g"].result(10)
+    admin.create_topics([NewTopic("kcat-g", 2)])["kcat-g"].result(60)
     for partition in (0, 1):
         kcat(tap, "-P", "-t", "kcat-g", "-p", str(partition), stdin="".join(f"{partition}{n}\n" for n in range(10)))
     command = ["kcat", "-b", tap.bootstrap, "-G", "kcat-group", "-X", "auto.offset.reset=earliest", "-u"]
@@ -61,7 +61,7 @@ def test_group_rebalance_commit_and_resume(tap: Wiretap) -> None:
     assert first.stdout is not None
     seen = [first.stdout.readline().strip() for _ in range(20)]
     second = subprocess.Popen([*command, "kcat-g"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    members = lambda: len(admin.describe_consumer_groups(["kcat-group"])["kcat-group"].result(10).members)  # noqa: E731
+    members = lambda: len(admin.describe_consumer_groups(["kcat-group"])["kcat-group"].result(60).members)  # noqa: E731
     deadline = time.monotonic() + 30
     while members() != 2:
         assert time.monotonic() < deadline

@@ -19,7 +19,7 @@ from support.wiretap import Wiretap
 
 pytestmark = pytest.mark.clients
 
-WITHIN_S = 30
+WITHIN_S = 60
 
 
 @pytest.fixture(scope="module")

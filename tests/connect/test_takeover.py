@@ -111,7 +111,8 @@ def test_a_paused_service_is_replaced_and_writes_nothing_when_it_wakes(
     eventually(lambda: not first.is_active)
     found = ids(broker, "paused")
     assert found == list(range(len(found)))
-    assert took_over_s < 2 * TAKEOVER_S, f"took over after {took_over_s:.1f} s"
+    # Four times: a busy machine.
+    assert took_over_s < 4 * TAKEOVER_S, f"took over after {took_over_s:.1f} s"
 
 
 def test_a_request_waits_until_a_service_that_has_just_started_is_active(broker: Embedded) -> None:

@@ -92,7 +92,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_reordered(tmp_path: Path, capsy
     broker = BrokerProcess(tmp_path / "data", log_retention_check_interval_ms="500").start()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     topic = NewTopic("load", PARTITIONS, config={"segment.bytes": "1048576", "index.interval.bytes": "512"})
-    admin.create_topics([topic])["load"].result(10)
+    admin.create_topics([topic])["load"].result(60)
     load = Load(broker.bootstrap, "load")
     for _ in range(ROUNDS):
         time.sleep(rng.uniform(0.05, 1.0))
@@ -103,7 +103,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_reordered(tmp_path: Path, capsy
     for partition, acknowledged in enumerate(load.acknowledged):
         end = Consumer(
             {"bootstrap.servers": broker.bootstrap, "log_level": 0, "group.id": "audit"}
-        ).get_watermark_offsets(TopicPartition("load", partition), timeout=10)[1]
+        ).get_watermark_offsets(TopicPartition("load", partition), timeout=60)[1]
         numbers = read_all(broker.bootstrap, "load", partition, end)
         assert numbers == list(range(load.sent[partition])), f"SEED={SEED}: lost, doubled or reordered"
         assert all(numbers[offset] == number for offset, number in acknowledged.items()), f"SEED={SEED}"

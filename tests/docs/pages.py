@@ -13,7 +13,6 @@ import importlib.util
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from typing import Self
 import pytest
 
 from odradek.testing import Embedded
+from support.broker_process import free_port
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -74,7 +74,7 @@ class Terminal:
         # The output of a long-running command when it is ready.
         self._ready = ready
         self._running: list[subprocess.Popen[str]] = []
-        self._port = _free_port()
+        self._port = free_port()
         self._environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(directory),
@@ -179,9 +179,3 @@ def import_path_restored() -> Iterator[None]:
         os.environ.pop("PYTHONPATH", None)
         if variable is not None:
             os.environ["PYTHONPATH"] = variable
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -31,7 +31,7 @@ from support.waiting import wait_until
 
 SENT = Metric(name="sent_total", mbean="a:type=B", kind=Kind.COUNTER, unit="bytes", help="Text.", labels=("topic",))
 IDENTITY = Identity(service="billing", instance="1")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SOON_S = 0.05
 
 

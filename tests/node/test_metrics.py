@@ -111,7 +111,7 @@ def test_errors_are_counted_by_code(broker):
 def test_replicas_connections_and_the_process_are_described(broker):
     create(broker, "described", 3)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    producer.list_topics(timeout=10)
+    producer.list_topics(timeout=60)
     found = scrape_until(broker.url, lambda now: now("odradek_log_logmanager_disktotalbytes") > 0)
     partitions = found("kafka_server_replicamanager_partitioncount")
     assert partitions >= 3
@@ -144,7 +144,7 @@ def test_a_deleted_topic_has_no_series_but_stays_in_the_total(broker):
 def test_every_declared_metric_of_a_node_is_served(broker):
     # One stays connected, for the metric of clients by their software.
     client = AdminClient({"bootstrap.servers": broker.bootstrap})
-    client.list_topics(timeout=10)
+    client.list_topics(timeout=60)
     declared = {
         metric.name
         for module in (requests, topics, catalogue_of_broker, groups, transactions, quorum, process, monitoring)

@@ -7,17 +7,21 @@ path that a `.pth` file names, and does not read the `.pth` files there, such as
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 110
+# It runs for 30 seconds. Its start takes 25 seconds, and on a busy machine a few minutes.
+DEMO_TIMEOUT_S = 400
 
 
 @pytest.fixture(scope="module")
@@ -43,22 +47,28 @@ class Installed:
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--quiet"]
         subprocess.run([*pip, "install", "--no-deps", str(wheel)], check=True, timeout=TIMEOUT_S)
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST"))}
-        return subprocess.run(
-            [str(self.bin / command[0]), *command[1:]],
+        self._environment = environment | {"PATH": f"{self.bin}:{os.environ['PATH']}"}
+
+    def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+        """Starts a program of the environment, outside the repository. Its errors are part of its output."""
+        return subprocess.Popen(
+            [str(self.bin / program), *arguments],
             cwd=self.place,
-            env=environment | {"PATH": f"{self.bin}:{os.environ['PATH']}"},
-            capture_output=True,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=TIMEOUT_S,
-            check=False,
         )
 
-    def succeed(self, *command: str) -> str:
-        done = self.run(*command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+    def succeed(self, program: str, *arguments: str) -> str:
+        process = self.start(program, *arguments)
+        try:
+            said, _ = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()
+        assert process.returncode == 0, said
+        return said
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +84,15 @@ def test_the_wheel_has_the_packages_and_their_files(wheel: Path) -> None:
     missing = [str(path.relative_to(ROOT / "src")) for path in sources]
     assert [name for name in missing if name not in names] == []
     assert not [name for name in names if name.startswith(("tests/", "bench/", "docs/"))]
+
+
+def test_description_has_no_links_that_work_only_in_the_repository(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    _, _, description = metadata.partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in metadata
+    assert "pip install odradek" in description
+    assert re.findall(r"(?:\]\(|(?:src|srcset|href)=\")(?!https?:)[^)\"]*", description) == []
 
 
 def test_everything_is_imported_from_the_wheel(installed: Installed) -> None:
@@ -113,19 +132,53 @@ def test_the_command_line_of_the_wheel_describes_itself(installed: Installed) ->
     assert "trucking" in installed.succeed("odradek", "demo", "--help")
 
 
+class Demo:
+    """`odradek demo trucking` of the wheel: it ends by itself and checks its results."""
+
+    def __init__(self, installed: Installed) -> None:
+        command = ["odradek", "demo", "trucking", "--duration", "30", "--port", "0", "--page-port", "0"]
+        self._process = installed.start(*command)
+
+    def text(self) -> str:
+        said, _ = self._process.communicate(timeout=DEMO_TIMEOUT_S)
+        return said
+
+    def close(self) -> None:
+        self._process.terminate()  # its parts end with it
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def demo(installed: Installed) -> Iterator[Demo]:
+    """Runs beside the other tests on Spark: most of its time it waits."""
+    running = Demo(installed)
+    yield running
+    running.close()
+
+
 @pytest.mark.spark
-def test_the_spark_source_of_the_wheel_reads_a_topic(installed: Installed) -> None:
+@pytest.mark.timeout(DEMO_TIMEOUT_S)
+@pytest.mark.usefixtures("demo")
+def test_a_spark_session_finds_the_source_of_the_wheel(installed: Installed) -> None:
     script = """
+from pyspark.sql import SparkSession
 from odradek.client import Producer
-from odradek.spark.session import local_session
 from odradek.testing import Embedded
 
 with Embedded() as broker:
     with Producer(broker.bootstrap_servers) as producer:
         producer.send("orders", b"hello")
-    spark = local_session("wheel")
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     rows = spark.read.format("odradek").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     print(rows.option("subscribe", "orders").load().selectExpr("cast(value as string)").collect())
     spark.stop()
 """
     assert "hello" in installed.succeed("python", "-c", script)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(DEMO_TIMEOUT_S)
+def test_the_demo_of_the_wheel_goes_live_and_its_results_are_right(demo: Demo) -> None:
+    text = demo.text()
+    assert "  live    http://" in text, text
+    assert "  check   right: " in text, text

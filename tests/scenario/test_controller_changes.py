@@ -13,11 +13,12 @@ from odradek.cli.asking import answer, ask
 from odradek.node.config import NodeConfig
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.server.controller.forwarding import TIMEOUT_MS
 from odradek.testing import Embedded
 from support.onlooker import controller, eventually
 from support.waiting import wait_until
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_request_forwarded_to_a_paused_controller_is_decided_by_the_next_contr
     # Not through a client library, which may know other brokers.
     created = answer(f"127.0.0.1:{cluster.nodes[asked].port}", wanted, 5, CreateTopicsResponse)
     assert [topic.error_code for topic in created.topics] == [ErrorCode.NONE]
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < TIMEOUT_MS / 1000
 
 
 def test_the_last_node_to_stop_does_not_wait_for_a_controller(cluster: Embedded, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import resource
 import signal
@@ -116,6 +117,12 @@ def _hold(holders: ExitStack, port: int) -> int:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A random free port that the kernel gives to no other process: it picks those of connections from 32768 on."""
+    while True:
+        port = random.SystemRandom().randrange(16_384, 32_768)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:  # a server of another test
+                continue
+            return port

@@ -91,7 +91,7 @@ class Chromium:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails'].get('exception', {}).get('description')}")
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str, timeout_s: float = 20.0) -> Any:
+    def wait_for(self, expression: str, timeout_s: float = 60.0) -> Any:
         deadline = time.monotonic() + timeout_s
         while not (value := self.evaluate(expression)):
             if time.monotonic() > deadline:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Self
 import psycopg
 import pytest
 
+from support.broker_process import free_port
 from support.waiting import wait_until
 
 # Durability is not what these tests test.
@@ -44,7 +44,7 @@ class Postgres:
         try:
             if user:
                 shutil.chown(folder, "postgres")
-            server = cls(_free_port(), folder, programs, user)
+            server = cls(free_port(), folder, programs, user)
             data = folder / "data"
             server._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
             server.start()
@@ -116,9 +116,3 @@ def _programs() -> Path | None:
         return Path(found).parent
     installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
     return Path(installed[-1]).parent if installed else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -22,7 +22,7 @@ def in_sync(cluster: Embedded, topic: str, server: int | None = None) -> list[se
     """The ISR of each partition that has a leader, from the metadata of one broker or of any."""
     admin = AdminClient({"bootstrap.servers": at(cluster, server), "log_level": 0})
     try:
-        partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
+        partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions
     except KafkaException:
         return []
     return [set(p.isrs) for p in partitions.values() if p.leader >= 0]
@@ -71,7 +71,7 @@ def test_every_broker_of_a_cluster_lists_all_brokers(cluster: Embedded) -> None:
     assert len(cluster.bootstrap_servers.split(",")) == 3
     for node_id in (1, 2, 3):
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.nodes[node_id].port}"})
-        assert set(admin.list_topics(timeout=20).brokers) == {1, 2, 3}
+        assert set(admin.list_topics(timeout=60).brokers) == {1, 2, 3}
 
 
 def test_acknowledged_records_survive_the_kill_of_any_broker(cluster: Embedded) -> None:

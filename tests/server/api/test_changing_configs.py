@@ -87,4 +87,4 @@ def test_changed_configs_are_in_force_after_a_restart(tmp_path):
             assert producer.flush(60) == 0
         cleaned = tmp_path / CLEANED_OFFSETS
         while not (cleaned.exists() and re.search(r"^orders 0 [1-9]", cleaned.read_text(), re.MULTILINE)):
-            admin.list_topics(timeout=10)
+            admin.list_topics(timeout=60)
