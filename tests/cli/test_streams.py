@@ -22,6 +22,7 @@ from odradek.client.admin import Admin
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.lock import AppLock
 from odradek.pipeline.recording import AppRecord, QueryRecord, Tenure
+from support.scraping import scrape_until
 
 APP = """
 from odradek.streams import App, F
@@ -29,6 +30,7 @@ app = App("fleet")
 positions = app.stream("positions", schema="driver string, speed double")
 positions.group_by("driver").agg(top=F.max("speed")).materialize("top")
 """
+VIEW = "odradek_streams_view"
 
 
 @pytest.fixture(autouse=True)
@@ -246,6 +248,10 @@ def test_views_are_served_without_spark(odradek, app_file, tmp_path):
             assert get(f"{url}/top/ann").json() == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
             assert get(url.replace("/views", "/graph.svg")).text.startswith("<svg ")
             assert get(url.replace("/views", "/status")).status_code == 404
+            assert process.stderr.readline().strip() == f"metrics on {url.replace('/views', '/metrics')}"
+            of_view = {"application": "fleet", "view": "top"}
+            found = scrape_until(url.removesuffix("/views"), lambda found: found(f"{VIEW}_follows", **of_view) == 1)
+            assert (found(f"{VIEW}_changes_total", **of_view), found(f"{VIEW}_storebytes", **of_view) > 0) == (1, True)
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 130
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 
@@ -162,7 +162,7 @@ def test_collector_that_refuses_is_logged_once(registry, caplog, monkeypatch, st
 
 
 def test_pauses_grow_while_a_collector_is_dead(registry):
-    pusher = pushing.Pusher(None, "", registry.snapshot, 10.0)
+    pusher = pushing.Pusher(None, "", lambda: nullcontext(registry.snapshot()), 10.0)
     pauses = []
     for pusher._failures in range(5):
         pauses.append(pusher._pause_s())

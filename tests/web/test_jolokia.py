@@ -20,9 +20,9 @@ def served():
     registry.counter(ROWS, "a/b").count += 4
     taken = []
 
-    async def snapshot():
+    def snapshot():
         taken.append(1)
-        return await fresh_snapshot(registry)
+        return fresh_snapshot(registry)
 
     with HttpServer(application(monitoring_routes(snapshot))) as server:
         yield f"{server.url}/jolokia", taken

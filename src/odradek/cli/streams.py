@@ -230,9 +230,14 @@ def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir
         loaded, settings = _loaded(app, bootstrap, state_dir)
         require_somebody_there(settings.bootstrap)
         try:
-            serve(loaded.application, settings, host, port, on_ready=lambda url: click.echo(f"{url}/views", err=True))
+            serve(loaded.application, settings, host, port, on_ready=_say_where)
         except CannotListen as refused:
             fail(str(refused.strerror))
+
+
+def _say_where(url: str) -> None:
+    click.echo(f"{url}/views", err=True)
+    click.echo(f"metrics on {url}/metrics", err=True)
 
 
 def _fail_unknown(layout: Layout) -> NoReturn:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from odradek.export.destinations import Destinations, Identity
 from odradek.export.dogstatsd_socket import DogStatsdAgent
 from odradek.export.otlp_http import OtlpCollector
-from odradek.export.pushing import Pusher
+from odradek.export.pushing import Pusher, SnapshotOf
 from odradek.monitor.registry import Registry, Snapshot, run_at_once
 from odradek.web.listening import CannotListen, listening
 
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 HOST, PORT = "127.0.0.1", 9464
 
 
-def pushers(destinations: Destinations, identity: Identity, snapshot: Callable[[], Snapshot]) -> Sequence[Pusher]:
+def pushers(destinations: Destinations, identity: Identity, snapshot: SnapshotOf) -> Sequence[Pusher]:
     """One for each destination that is set, not started."""
     found: list[Pusher] = []
     labels, every_s = destinations.labels, destinations.every_s
@@ -53,7 +54,7 @@ class ProcessMetrics:
         self.registry = registry
         self._address = address
         self._is_default = is_default
-        self._pushers = pushers(destinations or Destinations(), identity, self.snapshot)
+        self._pushers = pushers(destinations or Destinations(), identity, self._for_push)
         self._reading = threading.Lock()
         self._is_started = False
         self._server: HttpServer | None = None
@@ -62,6 +63,10 @@ class ProcessMetrics:
     def url(self) -> str | None:
         """None without HTTP."""
         return None if self._server is None else f"{self._server.url}/metrics"
+
+    @contextmanager
+    def _for_push(self) -> Iterator[Snapshot]:
+        yield self.snapshot()
 
     def snapshot(self) -> Snapshot:
         with self._reading:
@@ -82,8 +87,9 @@ class ProcessMetrics:
         from odradek.web.monitoring import monitoring_routes
         from odradek.web.server import HttpServer
 
-        async def snapshot() -> Snapshot:
-            return await asyncio.to_thread(self.snapshot)
+        @asynccontextmanager
+        async def snapshot() -> AsyncIterator[Snapshot]:
+            yield await asyncio.to_thread(self.snapshot)
 
         try:
             listener = listening(host, port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from odradek.monitor.registry import Snapshot
@@ -27,10 +28,12 @@ class Collector(Protocol):
     def close(self) -> None: ...
 
 
-class Pusher:
-    """`snapshot` is called on the pusher's thread and may raise TimeoutError while the process is busy."""
+# Gives a snapshot for the time of one push, on the pusher's thread. Raises TimeoutError while the process is busy.
+SnapshotOf = Callable[[], AbstractContextManager[Snapshot]]
 
-    def __init__(self, collector: Collector, address: str, snapshot: Callable[[], Snapshot], every_s: float) -> None:
+
+class Pusher:
+    def __init__(self, collector: Collector, address: str, snapshot: SnapshotOf, every_s: float) -> None:
         self._collector = collector
         self._address = address
         self._snapshot = snapshot
@@ -60,7 +63,8 @@ class Pusher:
 
     def _push(self) -> None:
         try:
-            self._collector.push(self._snapshot())
+            with self._snapshot() as snapshot:
+                self._collector.push(snapshot)
         except (PushFailed, TimeoutError) as failed:
             if not self._failures:
                 logger.warning("metrics are not pushed to %s: %s. Retrying at longer intervals", self._address, failed)

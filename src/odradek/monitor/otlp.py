@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.base.limits import metric_readings_per_slice_max, otlp_points_per_request_max
+from odradek.base.steps import Finished, advance
+from odradek.monitor.families import Families, by_family
 from odradek.monitor.instruments import PERCENTILES, DistributionReading, MeterReading, TimerReading
 from odradek.monitor.metric import Kind, Metric
 from odradek.monitor.registry import Number, Reading, Snapshot
@@ -31,7 +33,10 @@ def requests(
     times = _fixed64(2, started_ns) + _fixed64(3, now_ns)
     points: dict[Metric, list[bytes]] = {}
     count = 0
-    for metric, readings in _pieces(snapshot):
+    grouping = by_family(snapshot)
+    while not isinstance(step := advance(grouping), Finished):
+        yield None
+    for metric, readings in _pieces(step.result):
         points.setdefault(metric, []).extend(_field(1, _point(reading, times)) for reading in readings)
         count += len(readings)
         if count >= otlp_points_per_request_max:
@@ -48,17 +53,14 @@ def _request(head: bytes, scope: bytes, points: Mapping[Metric, Iterable[bytes]]
     return _field(1, head + _field(2, scope + metrics))
 
 
-def _pieces(snapshot: Snapshot) -> Iterator[tuple[Metric, list[Reading]]]:
+def _pieces(families: Families) -> Iterator[tuple[Metric, list[Reading]]]:
     """The readings by metric, at most a slice at a time."""
-    families: dict[Metric, list[Reading]] = {}
-    for reading in snapshot:
-        if reading.is_before_first_event:
-            continue
-        families.setdefault(reading.metric, []).append(reading)
     size = metric_readings_per_slice_max
     for metric, readings in families.items():
         for first in range(0, len(readings), size):
-            yield metric, readings[first : first + size]
+            happened = [each for each in readings[first : first + size] if not each.is_before_first_event]
+            if happened:
+                yield metric, happened
 
 
 def _metric(metric: Metric, points: bytes) -> bytes:

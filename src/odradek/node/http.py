@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.base.steps import in_slices
-from odradek.monitor.registry import Registry, Snapshot
+from odradek.monitor.registry import Registry
 from odradek.node.listeners import Endpoint
+from odradek.node.snapshots import Snapshots
 from odradek.web.listening import CannotListen, listening
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ R = TypeVar("R")
 
 # An event loop that does not answer for this long counts as stuck.
 ANSWERS_WITHIN_S = 5.0
-# Requests of clients go on between two slices of a scrape.
-SLICE_PAUSE_S = 0.001
 
 
 class NodeHttp:
@@ -101,13 +99,10 @@ class NodeHttp:
                 reasons = [_stuck()]
             return JSONResponse({"ready": not reasons, "reasons": list(reasons)}, 503 if reasons else 200)
 
-        routes = [Route("/healthz", healthz), Route("/readyz", readyz), *monitoring_routes(self._snapshot)]
+        # The text is made on this thread.
+        snapshots = Snapshots(self._registry, self._loop)
+        routes = [Route("/healthz", healthz), Route("/readyz", readyz), *monitoring_routes(snapshots.for_request)]
         return application(routes)
-
-    async def _snapshot(self) -> Snapshot:
-        """Collected on the node's event loop, which owns what is read; the text is made on this thread."""
-        collecting = in_slices(self._registry.collect(), SLICE_PAUSE_S)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(collecting, self._loop))
 
     async def _asked(self, question: Callable[[], R]) -> R | None:
         """The answer of the node's event loop; None after the timeout."""

@@ -6,15 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from odradek.base.steps import in_slices
 from odradek.export.destinations import Identity
-from odradek.monitor.registry import Registry, Snapshot
+from odradek.monitor.registry import Registry
 from odradek.node.config import NodeConfig
+from odradek.node.snapshots import Snapshots
 
 SERVICE = "odradek"
-SLICE_PAUSE_S = 0.001
-# An event loop that does not answer for this long is stuck; the push is left out.
-SNAPSHOT_TIMEOUT_S = 5.0
 
 
 @asynccontextmanager
@@ -24,16 +21,8 @@ async def pushed_metrics(config: NodeConfig, registry: Registry) -> AsyncIterato
         return
     from odradek.export.exporting import pushers
 
-    loop = asyncio.get_running_loop()
-
-    def snapshot() -> Snapshot:
-        """Runs on the thread of a pusher, and collects on the event loop, which owns what is read."""
-        if loop.is_closed():
-            raise TimeoutError("the node has stopped")
-        collecting = asyncio.run_coroutine_threadsafe(in_slices(registry.collect(), SLICE_PAUSE_S), loop)
-        return collecting.result(SNAPSHOT_TIMEOUT_S)
-
-    started = pushers(config.push, Identity(service=SERVICE, instance=str(config.node_id)), snapshot)
+    snapshots = Snapshots(registry, asyncio.get_running_loop())
+    started = pushers(config.push, Identity(service=SERVICE, instance=str(config.node_id)), snapshots.for_push)
     for pusher in started:
         pusher.start()
     try:

@@ -126,11 +126,13 @@ def _started(folder: Path, processes: Processes, cluster: ObservedCluster) -> It
     processes.start("clients", command, "running")
     run_streams = [*ODRADEK, "streams", "run", "slow.py", "-b", cluster.bootstrap, "--metrics", streams]
     processes.start("streams", run_streams, "running after", 200)
+    serve_views = [*ODRADEK, "streams", "views", "slow.py", "-b", cluster.bootstrap, "--port", "0"]
+    views = processes.start("views", serve_views, "metrics on http://(.*)/metrics")
     targets = {
         "odradek": list(cluster.http.values()),
         "monitor": [lag],
         "clients": [clients],
-        "streams": [streams],
+        "streams": [streams, views],
         "connect": [connect_service(processes, cluster, number).removeprefix("http://") for number in (1, 2)],
     }
     with Prometheus(folder / "prometheus", targets, alert_rules(TIME_FACTOR)) as prometheus:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -80,9 +81,11 @@ class Api:
             *monitoring_routes(self._snapshot),
         ]
 
-    async def _snapshot(self) -> Snapshot:
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[Snapshot]:
         of_connectors = await run_in_threadpool(self._requests.readings)
-        return [*await fresh_snapshot(self._registry), *of_connectors]
+        async with fresh_snapshot(self._registry) as of_process:
+            yield [*of_process, *of_connectors]
 
     # --- the service
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from odradek.monitor.metric import Alert, Kind, Metric, Severity
 
 QUERY = ("application", "query")
+VIEW = ("application", "view")
 
 APPLICATION_STATE = Metric(
     name="kafka_streams_stream_metrics_state_info",
@@ -225,4 +226,31 @@ RESTARTS = Metric(
             ),
         ),
     ),
+)
+
+# `odradek streams views`
+
+VIEW_FOLLOWS = Metric(
+    name="odradek_streams_view_follows",
+    mbean="odradek.streams:type=View,name=Follows",
+    kind=Kind.GAUGE,
+    unit="views",
+    help="1 if a served view has read its topic to the end and follows it; 0 while it loads or waits for the topic.",
+    labels=VIEW,
+)
+VIEW_CHANGES = Metric(
+    name="odradek_streams_view_changes_total",
+    mbean="odradek.streams:type=View,name=Changes",
+    kind=Kind.COUNTER,
+    unit="changes",
+    help="Offsets of its topic that a served view has read, in all partitions, ever.",
+    labels=VIEW,
+)
+VIEW_BYTES = Metric(
+    name="odradek_streams_view_storebytes",
+    mbean="odradek.streams:type=View,name=StoreBytes",
+    kind=Kind.GAUGE,
+    unit="bytes",
+    help="Size of the store of a served view on disk.",
+    labels=VIEW,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 
@@ -13,6 +14,8 @@ from starlette.routing import Route
 
 from odradek.client.admin import Admin
 from odradek.client.java_names import librdkafka_config
+from odradek.monitor.catalogue import streams as catalogue
+from odradek.monitor.registry import Registry
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.status import status
@@ -24,6 +27,8 @@ from odradek.streams.run.views import View
 from odradek.streams.run.views.http import view_routes
 from odradek.web.application import application
 from odradek.web.errors import HttpError
+from odradek.web.monitoring import fresh_snapshot, monitoring_routes
+from odradek.web.process_metrics import measure_process
 from odradek.web.server import HttpServer
 
 
@@ -46,8 +51,27 @@ def serve(app: Application, settings: Settings, host: str, port: int, *, on_read
         ]
         for view in views:
             following.enter_context(view)
-        routes = [*view_routes(views), *_about(app, layout, Admin(settings.bootstrap, config))]
+        registry = _measured(app.name, views)
+        routes = [
+            *view_routes(views),
+            *_about(app, layout, Admin(settings.bootstrap, config)),
+            *monitoring_routes(lambda: fresh_snapshot(registry)),
+        ]
         HttpServer(application(routes), host, port).serve_forever(on_ready)
+
+
+def _measured(app: str, views: Sequence[View]) -> Registry:
+    registry = Registry(time.monotonic_ns)
+    measure_process(registry)
+    for view in views:
+        _measure(registry, view, app, view.name)
+    return registry
+
+
+def _measure(registry: Registry, view: View, *labels: str) -> None:
+    registry.gauge(catalogue.VIEW_FOLLOWS, lambda: int(view.following), *labels)
+    registry.gauge(catalogue.VIEW_CHANGES, lambda: view.changes_read, *labels)
+    registry.gauge(catalogue.VIEW_BYTES, lambda: view.bytes_on_disk, *labels)
 
 
 def _about(app: Application, layout: Layout, cluster: Admin) -> list[Route]:

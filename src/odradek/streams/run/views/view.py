@@ -169,6 +169,15 @@ class View:
         """Until all records before these offsets can be read, e.g. {record.partition: record.offset + 1}."""
         self._wait_for(positions, time.monotonic() + timeout_s)
 
+    @property
+    def changes_read(self) -> int:
+        """Offsets of its topic, in all partitions."""
+        return sum(self._running()[0].positions().values())
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return self._path.stat().st_size
+
     def status(self) -> ViewStatus:
         store, follower = self._running()
         return ViewStatus(
@@ -176,7 +185,7 @@ class View:
             topic=self.topic,
             state=follower.state,
             rows=store.count(),
-            bytes_on_disk=self._path.stat().st_size,
+            bytes_on_disk=self.bytes_on_disk,
             positions=store.positions(),
             problem=follower.problem,
         )

@@ -1,0 +1,39 @@
+"""Asks a broker for all metadata, as fast as it answers: `python -m interop.prometheus.flood PORT`.
+
+It does nothing with the replies, so that the broker works far more than this program.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from odradek.protocol.headers import request_frame
+from odradek.protocol.messages.p03_metadata import MetadataRequest
+from traps.wire import Wire
+
+VERSION = 12
+AT_ONCE = 100
+CONNECTIONS = 2
+RECEIVED_AT_ONCE = 1 << 20
+
+
+def flood(port: int) -> None:
+    request = request_frame(MetadataRequest.KEY, VERSION, 1, "flood", MetadataRequest(topics=None).encode(VERSION))
+    with Wire(port) as wire:
+        wire.send(request)
+        reply_bytes = 4 + len(wire.receive_frame())
+        while True:
+            wire.send(request * AT_ONCE)
+            left = reply_bytes * AT_ONCE
+            while left:
+                received = wire.socket.recv(min(left, RECEIVED_AT_ONCE))
+                if not received:
+                    sys.exit("the broker closed the connection")
+                left -= len(received)
+
+
+if __name__ == "__main__":
+    for _ in range(CONNECTIONS - 1):
+        threading.Thread(target=flood, args=(int(sys.argv[1]),), daemon=True).start()
+    flood(int(sys.argv[1]))
