@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.monitor.lag.settings import LagSettings
 from odradek.monitor.registry import Registry
 from odradek.watch.alerting import Alerting, AlertSettings
 from odradek.watch.settings import BadSettings, configured
-from odradek.watch.watched_cluster import ClusterSettings
+from odradek.watch.watched_cluster import ClusterSettings, WatchedCluster
 
 
 class Server(ThreadingHTTPServer):
@@ -164,6 +165,26 @@ def test_command_gets_the_message_on_standard_input(server, alerting, tmp_path):
     state, _, told = out.read_text().partition("{")
     assert state == "open"
     assert json.loads("{" + told)["alerts"][0]["labels"]["alertname"] == "Again"
+
+
+def test_whether_a_cluster_is_up_is_not_known_before_the_monitor_has_read_it(server, tmp_path):
+    cluster = WatchedCluster(ClusterSettings(name="far", servers="127.0.0.1:1"), LagSettings())
+    down = """
+        [[alert]]
+        name = "Down"
+        metric = "up"
+        below = 1
+        send = ["team"]
+    """
+    alerting = Alerting(settings(tmp_path, server, down), Registry(time.monotonic_ns), [cluster])
+    alerting.start()
+    try:
+        server.await_scrapes(3)
+        assert server.messages.empty()
+        cluster.problem = "no answer"
+        assert server.message() == ("firing", "Down")
+    finally:
+        alerting.stop()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odradek.base.limits import alert_scrape_bytes_max
-from odradek.monitor.alerts.alerts import Alerts
+from odradek.monitor.alerts.alerts import Alerts, Notice
 from odradek.monitor.alerts.outbox import Message, Outbox
 from odradek.monitor.alerts.rules import Rule
 from odradek.monitor.alerts.samples import Sample, read_samples
@@ -89,7 +89,7 @@ class Alerting:
             if not notices:
                 return
             for notice in notices:
-                logger.warning("alert %s: %s", notice.change.value, notice.id)
+                logger.warning("alert %s: %s", notice.change.value, _told(notice))
             if dropped := self._outbox.add(notices):
                 logger.error("%d undelivered messages were dropped: too many wait for their receivers", dropped)
             self._save()
@@ -100,8 +100,11 @@ class Alerting:
         own, of_clusters = self._own_samples()
         for cluster in self._clusters:
             is_known = cluster.is_ready and cluster.problem is None
-            found[f"{OWN}/{cluster.name}"] = of_clusters.get(cluster.name, []) if is_known else None
-        ups = [Sample(UP, (("instance", name),), float(samples is not None)) for name, samples in found.items()]
+            instance = f"{OWN}/{cluster.name}"
+            found[instance] = of_clusters.get(cluster.name, []) if is_known else None
+            # A source of its own: an alert must neither open nor close while the monitor starts.
+            found[f"{OWN}/{UP}/{cluster.name}"] = None if cluster.is_starting else [_up(instance, is_known)]
+        ups = [_up(name, found[name] is not None) for name in self._settings.targets]
         found[OWN] = [*own, *ups]
         return found
 
@@ -161,6 +164,17 @@ class Alerting:
         except OSError:
             # The message is sent all the same: a full disk must not silence alerts.
             logger.exception("cannot write %s, a restart may repeat messages", self._settings.state)
+
+
+def _up(instance: str, is_up: bool) -> Sample:
+    return Sample(UP, (("instance", instance),), float(is_up))
+
+
+def _told(notice: Notice) -> str:
+    """`GroupStuck, cluster=local consumer_group=billing: burrow_kafka_consumer_status > 2, and is 3`."""
+    labels = " ".join(f"{name}={value}" for name, value in notice.alert.key.labels)
+    now = "is gone" if notice.value is None else f"is {notice.value:g}"
+    return f"{notice.alert.key.rule}, {labels}: {notice.alert.condition}, and {now}"
 
 
 def _split(snapshot: Snapshot) -> tuple[dict[str, Snapshot], Snapshot]:

@@ -78,6 +78,11 @@ class WatchedCluster:
     def name(self) -> str:
         return self.settings.name
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether it is not known yet if the cluster can be read."""
+        return not self.is_ready and self.problem is None
+
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=f"odradek-watch-{self.name}", daemon=True)
         self._thread.start()
@@ -157,10 +162,16 @@ class WatchedCluster:
                 self._lag.topic_deleted(topic)
         self._layout = layout
         offsets_partitions = layout.partitions.get(OFFSETS_TOPIC, 0)
+        if not offsets_partitions:
+            self._look_at_topics_soon()  # the first group creates it
         if before is None or before.partitions.get(OFFSETS_TOPIC, 0) != offsets_partitions:
             # Log ends come first: commits of topics without a known end are dropped.
             self._look_at_ends(client)
             client.read_commits(dict.fromkeys(range(offsets_partitions)))
+
+    def _look_at_topics_soon(self) -> None:
+        """Not sooner than the next look at log ends, however many reasons there are."""
+        self._next_topics_s = min(self._next_topics_s, max(self._next_ends_s, time.monotonic()))
 
     def _look_at_ends(self, client: ClusterClient) -> None:
         layout = self._layout
@@ -197,6 +208,8 @@ class WatchedCluster:
                     apply(event, self._lag, at_ms)
                     if isinstance(event, Commits):
                         self.commits_read += len(event.positions)
+                        if self._layout is not None and event.topic not in self._layout.partitions:
+                            self._look_at_topics_soon()  # it is new; until then its commits are dropped
 
     def _failed(self, why: str) -> None:
         if self.problem is None:

@@ -1,0 +1,47 @@
+"""A watched cluster changes: what is new is found before the next refresh of all topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.monitor.lag.settings import LagSettings
+from odradek.testing import Embedded
+from odradek.watch.watched_cluster import ClusterSettings, WatchedCluster
+from support.waiting import wait_until
+
+NEVER_S = 24 * 3600
+
+
+@pytest.fixture
+def watched(odradek: Embedded) -> Iterator[WatchedCluster]:
+    settings = ClusterSettings(
+        name="new", servers=odradek.bootstrap_servers, offset_refresh_s=1, topic_refresh_s=NEVER_S
+    )
+    cluster = WatchedCluster(settings, LagSettings(), commits_every_s=0.1)
+    assert cluster.is_starting
+    cluster.start()
+    try:
+        wait_until(lambda: cluster.is_ready, "it is ready")
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def test_the_first_group_of_a_cluster_and_groups_of_new_topics_are_found_soon(odradek, watched):
+    """The first group creates `__consumer_offsets`."""
+    assert not watched.is_starting
+    admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0})
+
+    def is_found(topic: str) -> bool:
+        """Commits again: those of a topic that is not known yet are dropped."""
+        place = TopicPartition(topic, 0, 0)
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(topic, [place])])[topic].result(60)
+        return topic in watched.groups()
+
+    for topic in ("first", "second"):
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+        wait_until(lambda topic=topic: is_found(topic), f"the group of {topic}", every_s=0.2)
