@@ -68,6 +68,12 @@ def connect() -> Path:
     return _copied("connect-runtime", OUT / "connect", dependencies + DEPENDENCY.format(*LOG4J, ""))
 
 
+def mirror() -> Path:
+    """MirrorMaker 2 with Kafka Connect, in the broker's version."""
+    dependency = DEPENDENCY.format("org.apache.kafka", "connect-mirror", version(), "")
+    return _copied("connect-mirror", OUT / "mirror", dependency + DEPENDENCY.format(*LOG4J, ""))
+
+
 def debezium() -> Path:
     """Debezium's core, which has its transforms."""
     return _copied(DEBEZIUM[1], OUT / "debezium", DEPENDENCY.format(*DEBEZIUM, ""))

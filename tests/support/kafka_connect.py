@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +44,11 @@ KAFKAS_JVM += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesC
 
 @contextmanager
 def kafka_connect(
-    bootstrap: str, *, plugins: Sequence[Path] = (), jvm: Sequence[str] | None = None
+    bootstrap: str,
+    *,
+    plugins: Sequence[Path] = (),
+    jvm: Sequence[str] | None = None,
+    jars: Callable[[], Path] = kafka_jars.connect,
 ) -> Iterator[httpx.Client]:
     """Its REST API, when it is ready. `plugins`: folders with the jars of a connector each."""
     port = free_port()
@@ -54,9 +58,9 @@ def kafka_connect(
         settings.write_text(WORKER.format(bootstrap=bootstrap, port=port) + path)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         with (Path(folder) / "log").open("wb") as log:
-            command = java(main, str(settings), classpath=[kafka_jars.connect()])
+            command = java(main, str(settings), classpath=[jars()])
             if jvm is not None:
-                command = ["java", *jvm, "-cp", f"{kafka_jars.connect()}/*", main, str(settings)]
+                command = ["java", *jvm, "-cp", f"{jars()}/*", main, str(settings)]
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=90) as http:

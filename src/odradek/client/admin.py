@@ -11,12 +11,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -100,6 +108,19 @@ class Admin:
             found = self._admin.describe_configs([asked], request_timeout=self._timeout_s)[asked].result()
         return {name: entry.value for name, entry in found.items()}
 
+    def own_topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The configs that are set for each topic itself, without defaults. Leaves out topics that do not exist."""
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = self._admin.describe_configs(asked, request_timeout=self._timeout_s) if asked else {}
+        found: dict[str, dict[str, str]] = {}
+        for topic, answer in answers.items():
+            with self._told(f"describing the config of {topic.name!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
+                own = answer.result().items()
+                found[topic.name] = {
+                    name: entry.value for name, entry in own if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+                }
+        return found
+
     def create_topic(
         self,
         name: str,
@@ -163,9 +184,13 @@ class Admin:
     def end_offsets(self, topic: str) -> dict[int, int]:
         return self._offsets(topic, OffsetSpec.latest())
 
-    def ends_of(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The end offsets of partitions of several topics, in one request to each broker. Leaves out deleted topics."""
-        return self._offsets_of(places, OffsetSpec.latest(), "end offsets")
+    def ends_of(self, places: Iterable[tuple[str, int]], *, only_committed: bool = False) -> dict[tuple[str, int], int]:
+        """The end offsets of partitions of several topics, in one request to each broker. Leaves out deleted topics.
+
+        `only_committed`: the last stable offsets, before which all transactions have ended.
+        """
+        level = IsolationLevel.READ_COMMITTED if only_committed else IsolationLevel.READ_UNCOMMITTED
+        return self._offsets_of(places, OffsetSpec.latest(), "end offsets", level)
 
     def starts_of(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return self._offsets_of(places, OffsetSpec.earliest(), "start offsets")
@@ -174,9 +199,16 @@ class Admin:
         """The first offsets with this timestamp or a later one; -1 where there is none."""
         return self._offsets_of(places, OffsetSpec.for_timestamp(at_ms), f"offsets at {at_ms}")
 
-    def _offsets_of(self, places: Iterable[tuple[str, int]], spec: OffsetSpec, what: str) -> dict[tuple[str, int], int]:
+    def _offsets_of(
+        self,
+        places: Iterable[tuple[str, int]],
+        spec: OffsetSpec,
+        what: str,
+        level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[tuple[str, int], int]:
         asked = {TopicPartition(topic, index): spec for topic, index in places}
-        answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s) if asked else {}
+        options = {"isolation_level": level, "request_timeout": self._timeout_s}
+        answers = self._admin.list_offsets(asked, **options) if asked else {}
         found = {}
         for place, answer in answers.items():
             with self._told(f"asking for {what}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -191,12 +223,20 @@ class Admin:
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The group's committed offset of each partition; empty for a group that never committed."""
+        return {place: offset for place, (offset, _) in self.committed_with_metadata(group).items()}
+
+    def committed_with_metadata(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+        """The same, each with the text that the group committed with it."""
         with self._told(f"asking what group {group!r} committed"):
             asked = self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
             )
             places = asked[group].result().topic_partitions
-        return {(place.topic, place.partition): place.offset for place in places if place.offset >= 0}
+        return {
+            (place.topic, place.partition): (place.offset, place.metadata or "")
+            for place in places
+            if place.offset >= 0
+        }
 
     def set_committed(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Sets the group's committed offsets. The group must have no members."""

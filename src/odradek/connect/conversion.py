@@ -7,7 +7,7 @@ A converter is a class with a dataclass of options, as an entry point in `odrade
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -19,6 +19,7 @@ from odradek.connect.plugins import plugin
 from odradek.connect.records import Header, Record, Schema
 
 CONVERTERS = "odradek.converters"
+PLAIN_JSON = "plain-json"
 
 
 class CannotConvert(ValueError):
@@ -82,10 +83,10 @@ class PlainJson:
             raise CannotConvert(f"a record of {topic!r} is not JSON: {wrong}") from wrong
 
 
-def converter(given: Mapping[str, str], which: str, *, is_key: bool) -> Converter:
+def converter(given: Mapping[str, str], which: str, *, is_key: bool, default: str = PLAIN_JSON) -> Converter:
     """The converter that `key.converter` or `value.converter` names, with its options."""
-    name = given.get(which)
-    if name is None:
+    name = given.get(which, default)
+    if name == PLAIN_JSON:
         return PlainJson(NoOptions(), is_key=is_key)
     kind: type[Converter] = plugin(name, CONVERTERS).loaded
     prefix = f"{which}."
@@ -108,6 +109,8 @@ class Encoded:
     headers: list[tuple[str, bytes | None]]
     timestamp_ms: int | None
     partition: int | None
+    # Called with the record's offset in the topic when the broker has it.
+    stored: Callable[[int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +122,10 @@ class Conversion:
     header: Converter | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Conversion:
+    def of(cls, given: Mapping[str, str], default: str = PLAIN_JSON) -> Conversion:
         return cls(
-            converter(given, "key.converter", is_key=True),
-            converter(given, "value.converter", is_key=False),
+            converter(given, "key.converter", is_key=True, default=default),
+            converter(given, "value.converter", is_key=False, default=default),
             converter(given, "header.converter", is_key=False) if "header.converter" in given else None,
         )
 

@@ -37,6 +37,8 @@ class Source(Generic[C]):
 
     Config: ClassVar[type]
     version: ClassVar[str] = "1.0"
+    # The format of keys and values when the config names none.
+    converter: ClassVar[str] = "plain-json"
 
     def __init__(self, config: C) -> None:
         self.config = config
@@ -71,6 +73,13 @@ class Source(Generic[C]):
         """
         raise NotImplementedError
 
+    def tracked(self, records: Sequence[Record]) -> Sequence[Record]:  # noqa: ARG002 (for those that override it)
+        """The records of a batch whose offsets in their topics the source needs: `stored` is called with them."""
+        return ()
+
+    def stored(self, record: Record, offset: int) -> None:
+        """Called in the task with the offset of a record in its topic, before `committed`. It may still be aborted."""
+
     def committed(self, partition: Partition, offset: Offset) -> None:
         """Called in the task when all records up to `offset` are durable in their topics."""
 
@@ -83,6 +92,8 @@ class Sink(Generic[C]):
 
     Config: ClassVar[type]
     version: ClassVar[str] = "1.0"
+    # The format of keys and values when the config names none.
+    converter: ClassVar[str] = "plain-json"
     connector: str = ""
 
     def __init__(self, config: C) -> None:

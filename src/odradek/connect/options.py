@@ -198,8 +198,11 @@ def parse(config: type[C], given: Mapping[str, str]) -> Parsed[C]:
         if each.kind == "PREFIX":
             found = {name: text for name, text in given.items() if name.startswith(f"{each.name}.")}
             used |= found.keys()
-            values[each.field] = {name.removeprefix(f"{each.name}."): text for name, text in found.items()}
-            checked.append(Checked(definition=each, text=None))
+            inner = {name.removeprefix(f"{each.name}."): text for name, text in found.items()}
+            values[each.field] = inner
+            complaint = each.check(inner) if each.check is not None and inner else None
+            wrong: tuple[str, ...] = () if complaint is None else (f'an option of "{each.name}" {complaint}',)
+            checked.append(Checked(definition=each, text=None, errors=wrong))
             continue
         text = given.get(each.name)
         used |= {each.name} & given.keys()

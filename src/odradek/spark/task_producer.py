@@ -54,7 +54,9 @@ class Failures:
         self._count = 0
         self._first: tuple[str, KafkaError] | None = None
 
-    def __call__(self, error: KafkaError, record: Message) -> None:
+    def __call__(self, error: KafkaError | None, record: Message) -> None:
+        if error is None:
+            return
         self._count += 1
         self._first = self._first or (record.topic(), error)
 
@@ -81,7 +83,7 @@ class TaskProducer:
         producer.finish()
     """
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, config: Mapping[str, str | bool]) -> None:
         self._config = config
 
     def __enter__(self) -> Self:
@@ -137,19 +139,19 @@ def reporting(failures: Failures) -> dict[str, Any]:
     return {"on_delivery": failures, "delivery.report.only.error": True, "error_cb": failures.connection_failed}
 
 
-_PRODUCERS: OrderedDict[frozenset[tuple[str, str]], tuple[Producer, Failures]] = OrderedDict()
+_PRODUCERS: OrderedDict[frozenset[tuple[str, str | bool]], tuple[Producer, Failures]] = OrderedDict()
 
 
-def _key(config: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+def _key(config: Mapping[str, str | bool]) -> frozenset[tuple[str, str | bool]]:
     return frozenset(config.items())
 
 
-def _producer(config: Mapping[str, str]) -> tuple[Producer, Failures]:
+def _producer(config: Mapping[str, str | bool]) -> tuple[Producer, Failures]:
     key = _key(config)
     _drop_deserted(key)
     if key not in _PRODUCERS:
         failures = Failures()
-        _PRODUCERS[key] = Producer({**config, **reporting(failures)}), failures
+        _PRODUCERS[key] = Producer({**reporting(failures), **config}), failures
         if len(_PRODUCERS) > PRODUCERS_MAX:
             _PRODUCERS.popitem(last=False)
     _PRODUCERS.move_to_end(key)
@@ -158,7 +160,7 @@ def _producer(config: Mapping[str, str]) -> tuple[Producer, Failures]:
     return producer, failures
 
 
-def _drop_deserted(in_use: frozenset[tuple[str, str]]) -> None:
+def _drop_deserted(in_use: frozenset[tuple[str, str | bool]]) -> None:
     """Drop producers of clusters that no longer exist, as after a test: they would try to reconnect forever."""
     for key, (producer, failures) in list(_PRODUCERS.items()):
         if key != in_use:

@@ -15,6 +15,7 @@ from odradek.client.configuring import client_logger
 from odradek.client.java_names import librdkafka_config
 from odradek.connect.common_options import CommonOptions, SinkOptions, SourceOptions
 from odradek.connect.conversion import Conversion, Encoded
+from odradek.connect.interface import Source
 from odradek.connect.options import parse
 from odradek.connect.plugins import plugin
 from odradek.connect.tasks.leash import LeaseLost, Leash
@@ -56,7 +57,7 @@ def _run(spec: TaskSpec, leash: Leash) -> Outcome:
     connector = kind.loaded(_options(kind.loaded.Config, spec))
     with contextlib.closing(connector):
         tolerance = Tolerance(options, rest=leash.rest)
-        conversion, transforms = Conversion.of(spec.given), Transforms(spec.given)
+        conversion, transforms = Conversion.of(spec.given, connector.converter), Transforms(spec.given)
         if isinstance(options, SourceOptions):
             return SourceRun(
                 spec=spec,
@@ -64,7 +65,7 @@ def _run(spec: TaskSpec, leash: Leash) -> Outcome:
                 conversion=conversion,
                 transforms=transforms,
                 tolerance=tolerance,
-                writer=_writer(spec, options),
+                writer=_writer(spec, options, is_tracking=type(connector).stored is not Source.stored),
                 missing_topics=MissingTopics(Admin(spec.bootstrap, spec.clients), topic_rules(options.topic_creation)),
                 leash=leash,
                 poll_interval_s=options.poll_interval_ms / 1000,
@@ -91,8 +92,9 @@ def _options(kind: type, spec: TaskSpec) -> Any:  # noqa: ANN401 (an instance of
     return parsed.config
 
 
-def _writer(spec: TaskSpec, options: SourceOptions) -> Writer:
-    config = {
+def _writer(spec: TaskSpec, options: SourceOptions, *, is_tracking: bool) -> Writer:
+    config: dict[str, str | bool] = {
+        **({"delivery.report.only.error": False} if is_tracking else {}),
         **spec.clients,
         **librdkafka_config(options.producer_override),
         "bootstrap.servers": spec.bootstrap,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from odradek.connect.conversion import Conversion, Encoded
@@ -61,17 +62,22 @@ class SourceRun:
     poll_interval_s: float
     clock: Callable[[], float] = time.monotonic
     _readers: list[Reader] = field(default_factory=list)
+    _unasked: set[int] = field(default_factory=set)
     # Places without a record to write. They are passed when the batch is written.
     _passed: list[SourcePlace] = field(default_factory=list)
 
     def run(self) -> Outcome:
         self._readers = [Reader(partition, offset) for partition, offset in self.spec.partitions]
+        self._unasked = set(map(id, self._readers))
         active_s = self.clock()
         while self.leash.stop_for is None:
             batch = self._gathered()
             if batch or self._passed:
                 self._write(batch)
                 active_s = self.clock() if batch else active_s
+            elif self._unasked:
+                # A source may need longer than `linger_s` for its first connection.
+                active_s = self.clock()
             elif self.clock() - active_s > self.spec.linger_s:
                 return Outcome(ending=Ending.IDLE)
             else:
@@ -104,9 +110,14 @@ class SourceRun:
             if self.clock() < reader.again_s:
                 return read
             reader.records = iter(self.source.read(reader.partition, reader.offset))
+        is_first = id(reader) in self._unasked
+        self._unasked.discard(id(reader))
         try:
-            while (len(read) < rows_max and self.clock() <= deadline) or (read and read[-1].place is None):
+            while (len(read) < rows_max and (is_first or self.clock() <= deadline)) or (
+                read and read[-1].place is None
+            ):
                 found = next(reader.records)
+                is_first = False
                 if found is None:
                     break
                 if isinstance(found, SourcePlace):
@@ -154,19 +165,28 @@ class SourceRun:
     def _all_encoded(self, batch: Sequence[Record]) -> list[Encoded]:
         """All at once, because a call for each record costs more than the encoding. One by one if a record fails."""
         encode = self.conversion.encoded
+        tracked = {id(record) for record in self.source.tracked(batch)}
         if not self.transforms:
             with contextlib.suppress(Exception):
-                return [encode(record) for record in batch]
-        return [each for record in batch for each in self._encoded(record)]
+                encoded = [encode(record) for record in batch]
+                if not tracked:
+                    return encoded
+                pairs = zip(batch, encoded, strict=True)
+                return [self._reporting(record, each) if id(record) in tracked else each for record, each in pairs]
+        return [each for record in batch for each in self._encoded(record, is_tracked=id(record) in tracked)]
 
-    def _encoded(self, record: Record) -> Iterator[Encoded]:
+    def _reporting(self, record: Record, encoded: Encoded) -> Encoded:
+        return replace(encoded, stored=partial(self.source.stored, record))
+
+    def _encoded(self, record: Record, *, is_tracked: bool) -> Iterator[Encoded]:
         stage = Stage.TRANSFORMATION
         try:
             changed = self.tolerance.attempt(lambda: self.transforms(record))
             if changed is None:
                 return
             stage = Stage.VALUE_CONVERTER
-            yield self.tolerance.attempt(lambda: self.conversion.encoded(changed))
+            encoded = self.tolerance.attempt(lambda: self.conversion.encoded(changed))
+            yield self._reporting(record, encoded) if is_tracked else encoded
         except Exception as failed:  # noqa: BLE001 (`bad` raises it unless it is tolerated)
             self.tolerance.bad(Failure(record=record, stage=stage_of(failed, stage), error=failed))
 

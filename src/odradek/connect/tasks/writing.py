@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from odradek.client.admin import Admin
 from odradek.client.configuring import client_logger
@@ -32,16 +32,25 @@ class Writer(Protocol):
 
 
 def produced(record: Encoded) -> Record:
-    """Arguments of `Producer.produce`, which takes them by position. The two unused ones are callbacks."""
+    """Arguments of `Producer.produce`, which takes them by position. The fifth is a callback, and so is the sixth."""
     partition = ANY_PARTITION if record.partition is None else record.partition
     timestamp = NOW if record.timestamp_ms is None else record.timestamp_ms
-    return (record.topic, record.value, record.key, partition, None, None, timestamp, record.headers or None)
+    report = _reporting(record.stored) if record.stored is not None else None
+    return (record.topic, record.value, record.key, partition, report, None, timestamp, record.headers or None)
+
+
+def _reporting(stored: Callable[[int], None]) -> Callable[[KafkaError | None, Message], None]:
+    def report(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            stored(message.offset())
+
+    return report
 
 
 class AtLeastOnce:
     """The offsets are written after the records: a crash in between repeats these records, and loses none."""
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, config: Mapping[str, str | bool]) -> None:
         self._config = {**COMMON, **config}
 
     def write(self, records: Sequence[Encoded], offsets_topic: str, offsets: Entries) -> None:
@@ -55,10 +64,11 @@ class AtLeastOnce:
 class Transactional:
     """Records and offsets in one transaction. Another producer with the same id fences this one."""
 
-    def __init__(self, config: Mapping[str, str], transactional_id: str) -> None:
+    def __init__(self, config: Mapping[str, str | bool], transactional_id: str) -> None:
         self._failures = Failures()
+        # Reports of failures alone, unless the config asks for all: a report for each record doubles its cost.
         reports = {"on_delivery": self._failures, "delivery.report.only.error": True, "logger": client_logger()}
-        self._producer = Producer({**COMMON, **config, "transactional.id": transactional_id, **reports})
+        self._producer = Producer({**COMMON, **reports, **config, "transactional.id": transactional_id})
         with _explained("starting transactions"):
             self._producer.init_transactions(TRANSACTION_S)
 
@@ -70,6 +80,8 @@ class Transactional:
                     self._send(record)
                 for key, value in offsets:
                     self._send((offsets_topic, value, key))
+                # The commit would flush, too, but without the reports of single records.
+                self._producer.flush(TRANSACTION_S)
                 self._producer.commit_transaction(TRANSACTION_S)
             except KafkaException as failed:
                 if not failed.args[0].fatal():
