@@ -171,7 +171,16 @@ class Odradek(Server):
         if len(self.node_ids) > 1:
             return [*odradek, "node", "start", "--config", str(self.directory / f"{node_id}.properties")]
         settings = [f"--config={key}={value}" for key, value in DELETE_SOON.items()]
-        return [*odradek, "up", "--data", str(self.directory), "--port", str(self._ports[node_id]), *settings]
+        return [
+            *odradek,
+            "up",
+            "--no-console",
+            "--data",
+            str(self.directory),
+            "--port",
+            str(self._ports[node_id]),
+            *settings,
+        ]
 
 
 class Limit(Server):

@@ -20,6 +20,9 @@ settings.load_profile("unhurried")
 # The quick compiler alone and one thread for garbage: a quarter less work for as many queries as tests start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Brokers that tests start with `odradek up` need no console; tests/console has its own.
+os.environ.setdefault("ODRADEK_CONSOLE", "0")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started with `&` by a script: processes that tests start must still react to Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)

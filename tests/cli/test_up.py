@@ -12,7 +12,7 @@ from support.broker_process import held_ports
 
 def started_and_stopped(data: Path, *arguments: str) -> list[str]:
     """The table of nodes that it prints."""
-    command = [sys.executable, "-m", "odradek.cli", "up", "-n", "2", "--data", str(data), *arguments]
+    command = [sys.executable, "-m", "odradek.cli", "up", "-n", "2", "--no-console", "--data", str(data), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
         said = []
         while sum("is ready" in line for line in said) < 2:

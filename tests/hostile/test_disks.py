@@ -105,7 +105,17 @@ def test_start_on_a_read_only_disk_fails_with_a_clear_error(small_disk: Path) ->
         diary.write_until(ErrorCode.NONE)
     before = {path: path.read_bytes() for path in (small_disk / "data").rglob("*") if path.is_file()}
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(small_disk / "data"), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "odradek.cli",
+        "up",
+        "--no-console",
+        "--data",
+        str(small_disk / "data"),
+        "--port",
+        "0",
+    ]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode == 1
     assert "Read-only file system" in refused.stderr

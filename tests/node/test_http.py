@@ -117,7 +117,7 @@ def test_a_default_port_that_is_taken_is_replaced_and_another_one_is_refused(cap
 
 
 def test_a_broker_process_prints_where_it_serves_http(tmp_path: Path):
-    command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "odradek.cli", "up", "--no-console", "--data", str(tmp_path), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
         try:
             up.stdout.readline()

@@ -97,7 +97,7 @@ def lines_of(arguments: list[str], ready: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize("chosen", ["option", "variable"])
 def test_every_line_of_a_nodes_log_is_json(tmp_path: Path, chosen: str) -> None:
     option, variable = (["--log-format", "json"], {}) if chosen == "option" else ([], {"ODRADEK_LOG_FORMAT": "json"})
-    arguments = ["up", "--data", str(tmp_path / "data"), "--port", "0", "--verbose", *option]
+    arguments = ["up", "--no-console", "--data", str(tmp_path / "data"), "--port", "0", "--verbose", *option]
     records = [json.loads(line) for line in lines_of(arguments, "is ready on", **variable)]
     assert all(set(record) >= FIELDS for record in records)
     assert {record["node"] for record in records} == {1}
@@ -106,6 +106,16 @@ def test_every_line_of_a_nodes_log_is_json(tmp_path: Path, chosen: str) -> None:
 
 def test_every_line_of_the_log_of_several_nodes_is_json(tmp_path: Path) -> None:
     with held_ports(4) as port:
-        arguments = ["up", "-n", "2", "--data", str(tmp_path / "data"), "--port", str(port), "--verbose"]
+        arguments = [
+            "up",
+            "-n",
+            "2",
+            "--no-console",
+            "--data",
+            str(tmp_path / "data"),
+            "--port",
+            str(port),
+            "--verbose",
+        ]
         lines = lines_of([*arguments, "--log-format", "json"], "Odradek is ready on")
     assert {json.loads(line)["node"] for line in lines} == {1, 2}

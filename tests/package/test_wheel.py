@@ -103,7 +103,7 @@ def test_everything_is_imported_from_the_wheel(installed: Installed) -> None:
 def test_a_broker_of_the_wheel_stores_and_returns_records(installed: Installed) -> None:
     script = """
 import subprocess, sys
-up = subprocess.Popen([sys.argv[1], "up", "--memory", "--port", "0"], stdout=subprocess.PIPE, text=True)
+up = subprocess.Popen([sys.argv[1], "up", "--no-console", "--memory", "--port", "0"], stdout=subprocess.PIPE, text=True)
 try:
     address = up.stdout.readline().split(" on ")[1].split(",")[0]
     run = lambda *words, **more: subprocess.run([sys.argv[1], *words, "-b", address], check=True, text=True, **more)

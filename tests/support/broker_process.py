@@ -49,7 +49,7 @@ class BrokerProcess:
         return pages * resource.getpagesize()
 
     def start(self) -> Self:
-        command = [sys.executable, "-m", "odradek.cli", "up", "--verbose"]
+        command = [sys.executable, "-m", "odradek.cli", "up", "--no-console", "--verbose"]
         command += ["--data", str(self.data), "--port", str(self.port)]
         for key, value in self.config.items():
             command += ["-c", f"{key}={value}"]

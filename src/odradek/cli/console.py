@@ -44,6 +44,7 @@ PASSWORD_VARIABLE = "ODRADEK_CONSOLE_PASSWORD"  # noqa: S105 - the name of a var
     help="The HTTP of a broker, for its metrics; repeatable. [default: found by the broker's http.listener]",
 )
 @click.option("--or-any-port", is_flag=True, hidden=True, help="Take a free port if this one is in use.")
+@click.option("--nice", type=click.IntRange(0, 19), default=0, hidden=True, help="Leave the CPU to other processes.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when the parent process is gone.")
 @log_format_option
 def command(
@@ -57,10 +58,14 @@ def command(
     connect: tuple[str, ...],
     nodes: tuple[str, ...],
     or_any_port: bool,
+    nice: int,
     until_stdin_ends: bool,
     log_format: str,
 ) -> None:
     """Show a cluster in the browser, until Ctrl-C."""
+    if nice:
+        os.nice(nice)  # before the imports, which take most of the CPU of the start
+
     from odradek.console.settings import ConsoleSettings
 
     settings = ConsoleSettings(

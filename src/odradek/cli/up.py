@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.log_format import log_format_option
 from odradek.cli.remote import key_value
 from odradek.node.logs import JSON
+
+if TYPE_CHECKING:
+    from odradek.cli.console_process import ConsoleProcess
 
 # As in the configuration that ships with Kafka: the first rebalance does not wait for more members.
 START_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
@@ -37,6 +41,18 @@ SEVERAL_COPIES = 3
 @click.option(
     "-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A broker config by its Kafka name."
 )
+@click.option(
+    "--console/--no-console",
+    "with_console",
+    default=True,
+    envvar="ODRADEK_CONSOLE",
+    help="Start the web console, as a process of its own. [default: --console; also ODRADEK_CONSOLE=0]",
+)
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65535),
+    help="The port of the console; 0 picks a free one. [default: 8080, or a free one if it is taken]",
+)
 @click.option("--restart", is_flag=True, help="With -n: restart a node that dies.")
 @click.option("-v", "--verbose", is_flag=True, help="Log each decision, not only warnings.")
 @log_format_option
@@ -47,12 +63,15 @@ def command(
     host: str | None,
     port: int | None,
     settings: tuple[str, ...],
+    with_console: bool,
+    console_port: int | None,
     restart: bool,
     verbose: bool,
     log_format: str,
 ) -> None:
     """Run a broker, or with -n a cluster, until Ctrl-C or SIGTERM."""
     from odradek.base.errors import KafkaError, UnusableDirectory
+    from odradek.cli.console_process import ConsoleProcess
     from odradek.node.process import NodeFailed
 
     if memory and data is not None:
@@ -63,17 +82,25 @@ def command(
         raise click.UsageError("--restart needs -n")
     given = dict(key_value(text) for text in settings)
     try:
-        if nodes is None:
-            directory = None if memory else (data or Path(".odradek"))
-            _one(directory, host or HOST, PORT if port is None else port, START_AT_ONCE | given, verbose, log_format)
-        else:
-            _several(nodes, data or Path(".odradek"), host, port, given, restart, verbose, log_format)
+        with ConsoleProcess(wanted=with_console, port=console_port, log_format=log_format) as console:
+            if nodes is None:
+                where = host or HOST, PORT if port is None else port
+                directory = None if memory else (data or Path(".odradek"))
+                _one(directory, *where, START_AT_ONCE | given, console, verbose, log_format)
+            else:
+                _several(nodes, data or Path(".odradek"), host, port, given, console, restart, verbose, log_format)
     except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:
         raise click.ClickException(str(refused)) from refused
 
 
 def _one(
-    directory: Path | None, host: str, port: int, overrides: Mapping[str, str], verbose: bool, log_format: str
+    directory: Path | None,
+    host: str,
+    port: int,
+    overrides: Mapping[str, str],
+    console: ConsoleProcess,
+    verbose: bool,
+    log_format: str,
 ) -> None:
     from odradek.node.local_cluster import holds_several
     from odradek.node.process import run_in_foreground
@@ -82,7 +109,16 @@ def _one(
         raise click.UsageError(
             f"{directory} holds a cluster: start it with -n, or choose another directory with --data"
         )
-    run_in_foreground(directory, host, port, overrides, announce=click.echo, verbose=verbose, log_format=log_format)
+    run_in_foreground(
+        directory,
+        host,
+        port,
+        overrides,
+        announce=click.echo,
+        ready=lambda where: console.start(str(where)),
+        verbose=verbose,
+        log_format=log_format,
+    )
 
 
 def _several(
@@ -91,6 +127,7 @@ def _several(
     host: str | None,
     port: int | None,
     given: Mapping[str, str],
+    console: ConsoleProcess,
     restart: bool,
     verbose: bool,
     log_format: str,
@@ -129,7 +166,9 @@ def _several(
         click.echo(line if log_format == JSON else f"{node_id} | {line}", err=True)
 
     async def supervise() -> bool:
-        supervisor = Supervisor(nodes, command=command, tell=click.echo, log=log, restart=restart)
+        supervisor = Supervisor(
+            nodes, command=command, tell=click.echo, log=log, restart=restart, all_ready=console.start
+        )
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
         return await supervisor.run()

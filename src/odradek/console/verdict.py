@@ -105,7 +105,7 @@ def _of_quorum(quorum: Quorum | None) -> Iterator[Finding]:
             level=Level.BAD,
             what="The metadata quorum has no leader: topics, leaders and ISRs cannot change",
             why=f"{reached} of {len(voters)} voters can be reached, {quorum.majority} are needed"
-            + (f". {needed} cannot" if needed else ""),
+            + (f". {needed.capitalize()} cannot" if needed else ""),
             step=f"Start {needed}" if needed else "Wait some seconds for an election, then look at the nodes' logs",
             path="/quorum",
         )
@@ -134,17 +134,27 @@ class _Harm:
         self.dead = {each.broker_id for each in snapshot.brokers if not each.is_alive}
         self.full = {each.broker_id for each in snapshot.brokers if _worst_dir(each) is not None}
         self.short: list[Place] = [
-            (name, partition) for name, topic in snapshot.topics.items() for partition in topic.under_replicated
+            (name, partition)
+            for name, topic in snapshot.topics.items()
+            for partition in topic.partitions
+            if len(partition.in_sync) < len(partition.replicas) or self.is_offline(partition)
         ]
-        led = {partition.leader for _, partition in self.short}
-        self.silent_leaders = led & self.dead
 
     def of(self, broker: int) -> list[Place]:
-        return [place for place in self.short if broker in place[1].missing or place[1].leader == broker]
+        """The partitions that need this broker: it is missing, or it led or held the last replica in sync."""
+        return [
+            place
+            for place in self.short
+            if broker in place[1].missing or (self.is_offline(place[1]) and broker in place[1].in_sync)
+        ]
 
     def unexplained(self) -> list[Place]:
         known = self.dead | self.full
-        return [place for place in self.short if not known & {*place[1].missing}]
+        return [
+            (name, partition)
+            for name, partition in self.short
+            if not known & {*partition.missing} and not (self.is_offline(partition) and known & {*partition.in_sync})
+        ]
 
     def is_offline(self, partition: Partition) -> bool:
         return partition.leader < 0 or partition.leader in self.dead
@@ -309,10 +319,11 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
     unwell.sort(key=lambda group: (-_severity(group), -_lag(group)))
     for group in unwell[:GROUPS_MAX]:
         yield _unwell(group)
-    if len(unwell) > GROUPS_MAX:
+    more = len(unwell) - GROUPS_MAX
+    if more > 0:
         yield Finding(
             level=Level.WARN,
-            what=f"{len(unwell) - GROUPS_MAX} more groups are behind",
+            what="1 more group is behind" if more == 1 else f"{more:,} more groups are behind",
             why=_few([group.name for group in unwell[GROUPS_MAX:]]),
             step="Look at the list of groups",
             path="/groups?show=problems",

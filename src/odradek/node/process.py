@@ -43,11 +43,12 @@ def run_in_foreground(
     announce: Callable[[str], None],
     verbose: bool,
     log_format: str = TEXT,
+    ready: Callable[[Endpoint], None] | None = None,
 ) -> None:
-    """Runs a single node until SIGINT or SIGTERM, then stops it cleanly."""
+    """Runs a single node until SIGINT or SIGTERM, then stops it cleanly. `ready` gets its address for clients."""
     where = Endpoint(host=host, port=port)
     config = NodeConfig.parse({"listeners": f"PLAINTEXT://{where}", **overrides})
-    run_node(config, directory, announce=announce, verbose=verbose, log_format=log_format)
+    run_node(config, directory, announce=announce, verbose=verbose, log_format=log_format, ready=ready)
 
 
 def run_node(
@@ -58,6 +59,7 @@ def run_node(
     verbose: bool,
     log_format: str = TEXT,
     lifeline: int | None = None,
+    ready: Callable[[Endpoint], None] | None = None,
 ) -> None:
     """Runs a node until SIGINT, SIGTERM or the end of the descriptor `lifeline`, then stops it cleanly."""
     log_to_stderr(logging.INFO if verbose else logging.WARNING, log_format, node_id=config.node_id)
@@ -80,9 +82,9 @@ def run_node(
         status.node = node
         node.measure(registry)
         announce(_ready(config, node, directory))
-        if http is not None:
-            announce(f"Health: {http.url}/healthz, {http.url}/readyz")
-            announce(f"Metrics: {http.url}/metrics")
+        for line in _http_lines(http):
+            announce(line)
+        _tell_address(config, node, ready)
 
     async def until_told() -> None:
         status.stopping = stopping = asyncio.Event()
@@ -107,6 +109,18 @@ def run_node(
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(until_told())
     announce("stopped cleanly")
+
+
+def _http_lines(http: NodeHttp | None) -> Sequence[str]:
+    return [] if http is None else [f"Health: {http.url}/healthz, {http.url}/readyz", f"Metrics: {http.url}/metrics"]
+
+
+def _tell_address(config: NodeConfig, node: Node, ready: Callable[[Endpoint], None] | None) -> None:
+    """A listener on all addresses is reached on loopback."""
+    if config.client_listener is not None and ready is not None:
+        host = config.client_listener.bind.host
+        loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+        ready(Endpoint(host=loopback.get(host, host), port=node.port))
 
 
 class _Status:

@@ -42,12 +42,15 @@ class Supervisor:
         log: Callable[[int, str], None],
         restart: bool = False,
         patience: Patience | None = None,
+        all_ready: Callable[[str], None] | None = None,
     ) -> None:
+        """`all_ready` gets the addresses for clients once all nodes are ready."""
         self._command = command
         self._log = log
         self._members = [_Member(node, tell) for node in nodes]
         self._tell = tell
         self._restart = restart
+        self._all_ready = all_ready
         self._patience = patience or Patience()
         self._stopping = asyncio.Event()
         # Set by `stop`, or when no node is left.
@@ -131,6 +134,8 @@ class Supervisor:
             await member.ready.wait()
         servers = ",".join(str(member.node.clients) for member in self._members if member.node.clients)
         self._tell(f"Odradek is ready on {servers}. Ctrl-C stops it.")
+        if self._all_ready is not None:
+            self._all_ready(servers)
 
     async def _stop_one_after_another(self) -> None:
         """Each node hands over its leadership while the others still run."""

@@ -85,11 +85,13 @@ def _partitions(before: Snapshot, now: Snapshot) -> Iterator[Event]:
                 missing |= lost
             elif won:
                 grew.append(place)
-    yield from _told(now, offline, EventKind.OFFLINE, "bad", "lost the last leader that was in sync")
+    yield from _told(now, offline, EventKind.OFFLINE, "bad", "without a leader now: no in-sync replica is available")
     yield from _told(now, elected, EventKind.ELECTION, "info", f"led by {_brokers_named(leaders)} now")
-    yield from _told(now, shrank, EventKind.ISR_SHRANK, "warn", f"no longer in sync on {_brokers_named(missing)}")
-    yield from _told(now, online, EventKind.ONLINE, "good", "have a leader again")
-    yield from _told(now, grew, EventKind.ISR_GREW, "good", "replicas are back in sync")
+    yield from _told(
+        now, shrank, EventKind.ISR_SHRANK, "warn", f"under-replicated: {_brokers_named(missing)} fell behind"
+    )
+    yield from _told(now, online, EventKind.ONLINE, "good", "led again")
+    yield from _told(now, grew, EventKind.ISR_GREW, "good", "back in sync")
 
 
 def _told(now: Snapshot, places: Sequence[str], kind: EventKind, level: str, what: str) -> Iterator[Event]:

@@ -53,7 +53,7 @@ def _free(wanted: int) -> int:
 def _broker(port: int, http: str) -> Iterator[str]:
     """A broker process of its own, in its own session so that Ctrl-C reaches the demo first and the broker last."""
     data = Path(tempfile.mkdtemp(prefix="odradek-demo-"))
-    command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(data), "--port", str(port)]
+    command = [sys.executable, "-m", "odradek.cli", "up", "--no-console", "--data", str(data), "--port", str(port)]
     command += ["-c", "group.initial.rebalance.delay.ms=0", "-c", f"http.listener={http}"]
     with (data / "broker.out").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603

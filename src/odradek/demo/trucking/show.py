@@ -99,7 +99,17 @@ class _Scene:
         odradek = [sys.executable, "-m", "odradek.cli"]
         self._broker = Part(
             "broker",
-            [*odradek, "up", "--data", str(data / "broker"), "--port", str(port), "-c", f"http.listener={broker_http}"],
+            [
+                *odradek,
+                "up",
+                "--no-console",
+                "--data",
+                str(data / "broker"),
+                "--port",
+                str(port),
+                "-c",
+                f"http.listener={broker_http}",
+            ],
             data / "broker.out",
             lambda: listens(port),
             lambda: bootstrap,
