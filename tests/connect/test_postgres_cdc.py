@@ -19,6 +19,7 @@ from odradek.connect.records import Offset, Record, SourcePlace
 from odradek.testing import Embedded
 from support.connect_service import Service, eventually
 from support.postgres import Postgres
+from support.scraping import scrape_until
 
 SERVER = {"server": "shop"}
 
@@ -38,7 +39,7 @@ def database(server: Postgres) -> Iterator[psycopg.Connection]:
 
 def source(database: psycopg.Connection, **more: Any) -> PostgresCdc:
     info = database.info
-    return PostgresCdc(
+    connector = PostgresCdc(
         PostgresCdcConfig(
             database_hostname=info.host,
             database_port=info.port,
@@ -49,6 +50,26 @@ def source(database: psycopg.Connection, **more: Any) -> PostgresCdc:
             **more,
         )
     )
+    connector.connector = "NAME"
+    return connector
+
+
+def options(server: Postgres, database: psycopg.Connection) -> dict[str, Any]:
+    """Those of a connector in a service."""
+    return {
+        "connector_class": "postgres-cdc",
+        "database_hostname": "127.0.0.1",
+        "database_port": server.port,
+        "database_user": "postgres",
+        "database_dbname": database.info.dbname,
+        "topic_prefix": "shop",
+    }
+
+
+def is_active(database: psycopg.Connection, slot: str) -> bool | None:
+    """None without a slot."""
+    found = database.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
+    return found[0] if found is not None else None
 
 
 class Reading:
@@ -192,7 +213,7 @@ def test_a_lost_slot_names_the_commands_for_a_new_snapshot(database: psycopg.Con
     offset = reading.place()
     reading.close()
     slot = reading.connector.config.slot_name
-    eventually(lambda: database.execute("SELECT 1 FROM pg_replication_slots WHERE NOT active").fetchone())
+    eventually(lambda: is_active(database, slot) is False)
     database.execute("SELECT pg_drop_replication_slot(%s)", [slot])
     with pytest.raises(SlotLost, match=r"does not exist any more.*offsets NAME --reset"):
         read(offset).take(1)
@@ -201,6 +222,126 @@ def test_a_lost_slot_names_the_commands_for_a_new_snapshot(database: psycopg.Con
     with pytest.raises(SlotLost, match=r"created again.*offsets NAME --reset"):
         read(offset).take(1)
     database.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+
+
+def test_a_lost_slot_stops_the_task_at_once(service: Service, server: Postgres, database: psycopg.Connection) -> None:
+    given = {"snapshot_mode": "no_data", "restart_backoff_ms": 60_000}
+    service.create("lost", **options(server, database), slot_name="lost", **given)
+    eventually(lambda: is_active(database, "lost"))
+    service.http.put("/connectors/lost/stop").raise_for_status()
+    eventually(lambda: service.http.get("/connectors/lost/offsets").json()["offsets"])
+    eventually(lambda: is_active(database, "lost") is False)
+    database.execute("SELECT pg_drop_replication_slot('lost')")
+    service.http.put("/connectors/lost/resume").raise_for_status()
+    eventually(lambda: service.states("lost") == ["FAILED"], lambda: service.http.get("/connectors/lost/status").text)
+    trace = service.http.get("/connectors/lost/status").json()["tasks"][0]["trace"]
+    assert "odradek connect offsets lost --reset --yes; odradek connect resume lost" in trace
+    # These commands, as a user would run them.
+    service.http.put("/connectors/lost/stop").raise_for_status()
+    service.http.delete("/connectors/lost/offsets").raise_for_status()
+    service.http.put("/connectors/lost/resume").raise_for_status()
+    eventually(lambda: is_active(database, "lost"))
+    service.http.delete("/connectors/lost")
+
+
+def test_the_log_that_the_slot_holds_back_is_a_metric(
+    service: Service, server: Postgres, database: psycopg.Connection
+) -> None:
+    service.create("lagging", **options(server, database), slot_name="lagging")
+    retained = "odradek_connect_replicationslot_retainedbytes"
+    found = scrape_until(service.url, lambda now: now(retained, connector="lagging") is not None)
+    assert (
+        0
+        <= found("odradek_connect_replicationslot_lagbytes", connector="lagging")
+        <= found(retained, connector="lagging")
+    )
+    service.http.delete("/connectors/lagging")
+
+
+def test_heartbeats_are_written_and_execute_a_statement(database: psycopg.Connection, read: Any) -> None:
+    database.execute("CREATE TABLE beats (at timestamptz)")
+    query = "INSERT INTO beats VALUES (now())"
+    reading = read(heartbeat_interval_ms=10, heartbeat_action_query=query, table_include_list=["public.items"])
+    first, second = reading.take(2)
+    assert (first.topic, first.key) == ("__debezium-heartbeat.shop", {"serverName": "shop"})
+    assert second.value["ts_ms"] >= first.value["ts_ms"]
+    assert database.execute("SELECT count(*) FROM beats").fetchone()[0] >= 2
+
+
+def test_logical_messages_are_events(database: psycopg.Connection, read: Any) -> None:
+    reading = read(snapshot_mode="no_data", message_prefix_exclude_list=["noise.*"])
+    reading.place()
+    with database.transaction():
+        database.execute("INSERT INTO items VALUES (1, 'tea')")
+        database.execute("SELECT pg_logical_emit_message(true, 'audit', 'by anna')")
+    database.execute("SELECT pg_logical_emit_message(false, 'noise 1', '')")
+    database.execute("SELECT pg_logical_emit_message(false, 'ping', E'\\\\x01')")
+    _, inside, outside = reading.take(3)
+    assert (inside.topic, inside.key, inside.value["op"]) == ("shop.message", {"prefix": "audit"}, "m")
+    assert inside.value["message"] == {"prefix": "audit", "content": b"by anna"}
+    assert inside.value["source"]["txId"] is not None
+    assert (outside.value["message"]["prefix"], outside.value["source"]["txId"]) == ("ping", None)
+    # A restart after the message does not read it again.
+    database.execute("INSERT INTO items VALUES (2, 'milk')")
+    assert read(outside.place.offset).take(1)[0].key == {"id": 2}
+
+
+def test_transactions_have_a_begin_an_end_and_numbered_events(database: psycopg.Connection, read: Any) -> None:
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    reading = read(snapshot_mode="no_data", provide_transaction_metadata=True)
+    start = reading.place()
+    with database.transaction():
+        database.execute("INSERT INTO items VALUES (1, 'tea')")
+        database.execute("INSERT INTO other VALUES (1)")
+        database.execute("INSERT INTO items VALUES (2, 'milk')")
+    found = reading.take(5)
+    begin, *rows, end = found
+    assert [begin.topic, end.topic] == ["shop.transaction"] * 2
+    assert (begin.value["status"], begin.value["event_count"]) == ("BEGIN", None)
+    orders = [
+        (row.value["transaction"]["total_order"], row.value["transaction"]["data_collection_order"]) for row in rows
+    ]
+    assert orders == [(1, 1), (2, 1), (3, 2)]
+    assert (end.value["status"], end.value["event_count"]) == ("END", 3)
+    assert end.value["data_collections"] == [
+        {"data_collection": "public.items", "event_count": 2},
+        {"data_collection": "public.other", "event_count": 1},
+    ]
+    # A restart anywhere continues with the same numbers.
+    database.execute("INSERT INTO other VALUES (9)")
+    for written, record in enumerate(found[:-1]):
+        rest = read(record.place.offset, provide_transaction_metadata=True).take(4 - written)
+        assert [each.value for each in rest][-1] == end.value, written
+        assert [each.key for each in rest] == [each.key for each in found[written + 1 :]]
+    assert read(start, provide_transaction_metadata=True).take(1)[0].value == begin.value
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.connect.connectors.postgres.snapshot.CHUNK_ROWS", 70)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_chunks_of_a_snapshot_are_read_in_parallel_once(database: psycopg.Connection, read: Any) -> None:
+    database.execute("INSERT INTO items SELECT n, 'old' FROM generate_series(1, 1000) AS n")
+    database.execute("CREATE TABLE pairs (a text, b int, PRIMARY KEY (b, a))")
+    database.execute("INSERT INTO pairs SELECT 'k' || n % 7, n FROM generate_series(1, 500) AS n")
+    database.execute("CREATE TABLE keyless (n int)")
+    database.execute("INSERT INTO keyless SELECT generate_series(1, 100)")
+    reading = read(snapshot_max_threads=3, snapshot_fetch_size=25)
+    found = reading.take(100)
+    database.execute("UPDATE items SET name = 'new' WHERE id > 10")
+    found += reading.take(1500 + 990)
+    rows = [record.value for record in found[:1600]]
+    assert {row["op"] for row in rows} == {"r"}
+    assert [row["source"]["snapshot"] for row in (rows[0], rows[-1])] == ["first", "last"]
+    by_table: dict[str, list[Any]] = {}
+    for record in found[:1600]:
+        by_table.setdefault(record.topic, []).append(tuple(record.value["after"].values()))
+    assert sorted(by_table["shop.public.items"]) == [(n, "old", None) for n in range(1, 1001)]
+    assert sorted(by_table["shop.public.pairs"], key=lambda row: row[1]) == [(f"k{n % 7}", n) for n in range(1, 501)]
+    assert sorted(by_table["shop.public.keyless"]) == [(n,) for n in range(1, 101)]
+    assert {record.value["op"] for record in found[1600:]} == {"u"}
 
 
 def test_columns_that_are_added_while_it_runs_are_captured(database: psycopg.Connection, read: Any) -> None:
@@ -306,17 +447,7 @@ def test_the_topic_rebuilds_the_table(
     broker: Embedded, service: Service, server: Postgres, database: psycopg.Connection
 ) -> None:
     database.execute("INSERT INTO items SELECT n, 'old' FROM generate_series(1, 200) AS n")
-    service.create(
-        "shop",
-        connector_class="postgres-cdc",
-        database_hostname="127.0.0.1",
-        database_port=server.port,
-        database_user="postgres",
-        database_dbname=database.info.dbname,
-        topic_prefix="shop",
-        slot_name="rebuild",
-        poll_interval_ms=50,
-    )
+    service.create("shop", **options(server, database), slot_name="rebuild", poll_interval_ms=50)
     for n in range(1, 201):
         database.execute("UPDATE items SET name = %s WHERE id = %s", [f"new {n}", n])
     database.execute("DELETE FROM items WHERE id % 3 = 0")

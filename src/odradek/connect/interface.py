@@ -24,6 +24,10 @@ class RetriableError(Exception):
     """The other system is unavailable for the moment: the same call may succeed later. No record is to blame."""
 
 
+class NeedsUser(Exception):
+    """A state that no restart mends: the task stops at once, and its trace says what a user has to do."""
+
+
 class BadRecord(Exception):
     """A record that the other system refuses. With `errors.tolerance=all` it is skipped or becomes a dead letter."""
 
@@ -39,6 +43,7 @@ class Source(Generic[C]):
     version: ClassVar[str] = "1.0"
     # The format of keys and values when the config names none.
     converter: ClassVar[str] = "plain-json"
+    connector: str = ""  # the name of the connector; in a task only
 
     def __init__(self, config: C) -> None:
         self.config = config
@@ -61,6 +66,10 @@ class Source(Generic[C]):
         finally:
             if hasattr(reading, "close"):
                 reading.close()
+
+    def levels(self) -> Mapping[str, float]:
+        """Numbers about the other system, by the names in `connect/service/metering.py`. Asked on the driver."""
+        return {}
 
     def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | list[Record] | SourcePlace | None]:
         """Yields the records after `offset` in order; each has a `SourcePlace`. None of them may be skipped.

@@ -5,7 +5,7 @@ A task has a phase, and only these changes exist:
     WAITING --launched--> RUNNING --idle-----> PARKED --news--> WAITING
                           RUNNING --stopped--> WAITING                    (its slot was needed, or it was asked to)
                           RUNNING --failed---> WAITING                    (with back-off)
-                          RUNNING --failed---> FAILED --restart--> WAITING (too many attempts)
+                          RUNNING --failed---> FAILED --restart--> WAITING (too many attempts, or a user must act)
 
 A parked task costs nothing on Spark: the driver looks for news. When the tasks of a connector change, all of its runs
 end before the next ones begin, so that two runs never read the same partition.
@@ -290,13 +290,14 @@ class Fleet:
         elif outcome.ending is Ending.STOPPED:
             self._wait(task, now, now + UNLEASED_S)
         else:
-            self._failed(connector, index, outcome.trace or "the run ended without a reason", now)
+            trace = outcome.trace or "the run ended without a reason"
+            self._failed(connector, index, trace, now, is_final=outcome.needs_user)
 
-    def _failed(self, connector: Connector, index: int, trace: str, now: float) -> None:
+    def _failed(self, connector: Connector, index: int, trace: str, now: float, *, is_final: bool) -> None:
         task = connector.tasks[index]
         task.attempts += 1
         task.trace = trace
-        if task.attempts > connector.policy.attempts_max:
+        if is_final or task.attempts > connector.policy.attempts_max:
             task.phase = Phase.FAILED
             self._effects.append(Tell(connector.name, index, State.FAILED, trace))
             return

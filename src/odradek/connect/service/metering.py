@@ -19,6 +19,8 @@ BY_STATE = {
     State.RESTARTING: m.RESTARTING_TASKS,
     State.FAILED: m.FAILED_TASKS,
 }
+# By the names that `Source.levels` uses.
+LEVELS = {"slot.retained.bytes": m.SLOT_RETAINED, "slot.lag.bytes": m.SLOT_LAG}
 
 
 def readings(steward: Steward) -> list[Reading]:
@@ -53,6 +55,8 @@ def _connector(steward: Steward, name: str) -> Iterator[Reading]:
     if is_source is None:
         return
     known = steward.figures.get(name)
+    for level, number in (known.levels if known is not None else {}).items():
+        yield Reading(LEVELS[level], (name,), number)
     for index in sorted(tasks):
         # A series must exist before it grows: an alert on its increase does not see the first value.
         figures = None if known is None else known.tasks.get(index)

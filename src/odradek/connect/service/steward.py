@@ -28,7 +28,7 @@ from odradek.connect.service.leashes import Leashes
 from odradek.connect.service.membership import Membership
 from odradek.connect.service.settings import Settings
 from odradek.connect.service.task_figures import TaskFigures
-from odradek.connect.service.watching import Listed, News, NotListed, Regrouped, Sighting, Watching
+from odradek.connect.service.watching import Listed, Measured, News, NotListed, Regrouped, Sighting, Watching
 from odradek.connect.storage.configs import ConfigState, Target, task_entries
 from odradek.connect.storage.offsets import OffsetState
 from odradek.connect.storage.statuses import Status, StatusState, status_entry, topic_entry
@@ -62,6 +62,7 @@ class Figures:
     written: int = 0
     skipped: int = 0
     tasks: dict[int, TaskFigures] = field(default_factory=dict)
+    levels: Mapping[str, float] = field(default_factory=dict)
     lines: deque[Mapping[str, object]] = field(default_factory=lambda: deque(maxlen=LOG_LINES_MAX))
 
 
@@ -415,6 +416,8 @@ class Steward:
                 fleet.listing_failed(name, version, trace, now)
             case News(name, task):
                 fleet.news(name, task, now)
+            case Measured(name, levels):
+                self._figures(name).levels = levels
             case Regrouped(name, version) if self.configs.versions.get(name) == version:
                 fleet.list_again(name, "its partitions changed")
             case _:

@@ -60,7 +60,15 @@ class Regrouped:
     version: int
 
 
-Sighting = Listed | NotListed | News | Regrouped
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a source says about the other system."""
+
+    connector: str
+    levels: Mapping[str, float]
+
+
+Sighting = Listed | NotListed | News | Regrouped | Measured
 
 
 @dataclass(slots=True)
@@ -72,6 +80,7 @@ class _Watched:
     is_busy: bool = False  # a thread is looking, or listing
     is_dropped: bool = False
     next_s: float = 0.0
+    measured_s: float = 0.0
     # Parked tasks: for a sink, the end offsets that were read.
     parked: dict[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
@@ -173,6 +182,10 @@ class Watching:
             for task, parts in looks:
                 if any(source.has_news(partition, offset) for partition, offset in parts):
                     self._saw(News(name, task))
+            now = time.monotonic()
+            if now >= watched.measured_s:
+                watched.measured_s = now + BUSY_EVERY_S
+                self._saw(Measured(name, source.levels()))
         except Exception as failed:  # noqa: BLE001 (as above)
             # The task will meet the same error. It fails, reports it, and restarts with back-off.
             _log.info("looking for news of %s failed: %s", name, failed)

@@ -15,7 +15,7 @@ from odradek.client.configuring import client_logger
 from odradek.client.java_names import librdkafka_config
 from odradek.connect.common_options import CommonOptions, SinkOptions, SourceOptions
 from odradek.connect.conversion import Conversion, Encoded
-from odradek.connect.interface import Source
+from odradek.connect.interface import NeedsUser, Source
 from odradek.connect.options import parse
 from odradek.connect.plugins import plugin
 from odradek.connect.tasks.leash import LeaseLost, Leash
@@ -48,7 +48,8 @@ def run(spec: TaskSpec) -> Outcome:
         # Not a failure of the task: it runs again when the service has its own lease back.
         return Outcome(ending=Ending.STOPPED, trace=str(lost))
     except Exception as failed:  # noqa: BLE001 (the boundary of a task: the service reports it)
-        return Outcome(ending=Ending.FAILED, trace="".join(traceback.format_exception(failed))[-TRACE_CHARS_MAX:])
+        trace = "".join(traceback.format_exception(failed))[-TRACE_CHARS_MAX:]
+        return Outcome(ending=Ending.FAILED, trace=trace, needs_user=isinstance(failed, NeedsUser))
 
 
 def _run(spec: TaskSpec, leash: Leash) -> Outcome:
@@ -58,6 +59,7 @@ def _run(spec: TaskSpec, leash: Leash) -> Outcome:
     with contextlib.closing(connector):
         tolerance = Tolerance(options, rest=leash.rest)
         conversion, transforms = Conversion.of(spec.given, connector.converter), Transforms(spec.given)
+        connector.connector = spec.connector
         if isinstance(options, SourceOptions):
             return SourceRun(
                 spec=spec,
@@ -70,7 +72,6 @@ def _run(spec: TaskSpec, leash: Leash) -> Outcome:
                 leash=leash,
                 poll_interval_s=options.poll_interval_ms / 1000,
             ).run()
-        connector.connector = spec.connector
         consumer = _consumer(spec, options)
         with contextlib.closing(consumer):
             return SinkRun(

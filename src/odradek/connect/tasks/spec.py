@@ -44,4 +44,5 @@ class Outcome:
 
     ending: Ending
     trace: str | None = None
+    needs_user: bool = False  # another run would fail in the same way
     seen: Mapping[tuple[str, int], int] = field(default_factory=dict)

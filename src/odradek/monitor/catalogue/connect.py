@@ -173,3 +173,26 @@ FAILURES = counter(
     ),
     labels=_OF_TASK,
 )
+SLOT_RETAINED = gauge(
+    "odradek.connect:type=ReplicationSlot,name=RetainedBytes",
+    "bytes",
+    "Log that PostgreSQL keeps for the slot of a postgres-cdc connector.",
+    Alert(
+        name="ReplicationSlotHoldsLog",
+        expression="odradek_connect_replicationslot_retainedbytes > 10e9",
+        for_seconds=300,
+        severity=Severity.WARNING,
+        summary="PostgreSQL keeps {{ $value }} bytes of its log for the connector {{ $labels.connector }}.",
+        action=(
+            "If the connector is paused, stopped or failed, resume it before PostgreSQL's disk is full. If it runs, it "
+            "is slower than the changes, or one transaction in PostgreSQL is open for long (pg_stat_activity)."
+        ),
+    ),
+    labels=_OF_CONNECTOR,
+)
+SLOT_LAG = gauge(
+    "odradek.connect:type=ReplicationSlot,name=LagBytes",
+    "bytes",
+    "Log that was written after the last position that the connector has confirmed.",
+    labels=_OF_CONNECTOR,
+)

@@ -12,6 +12,9 @@ WHERE n.nspname NOT LIKE 'pg\\_%%' AND n.nspname <> 'information_schema' AND c.r
 AND (c.relkind = 'r' AND NOT (%(roots)s AND c.relispartition) OR c.relkind = 'p' AND %(roots)s AND NOT c.relispartition)
 ORDER BY 2, 3
 """
+OID = """
+SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+"""
 COLUMNS = """
 SELECT attname, atttypid, atttypmod, attnotnull FROM pg_attribute
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
@@ -87,6 +90,10 @@ class Catalog:
         """Its columns are never null, and an index has their order."""
         found = self._connection.execute(PRIMARY_KEY, [oid]).fetchone()
         return tuple(found[0] or ()) if found is not None else ()
+
+    def oid(self, schema: str, table: str) -> int | None:
+        found = self._connection.execute(OID, [schema, table]).fetchone()
+        return int(found[0]) if found is not None else None
 
     def type(self, oid: int) -> PgType | None:
         """None for a type that was dropped in the meantime."""

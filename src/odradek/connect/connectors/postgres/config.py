@@ -37,6 +37,14 @@ def _prefix(text: str) -> str | None:
     return None if re.fullmatch(r"[A-Za-z0-9._-]+", text) else "must consist of letters, digits, '.', '_' and '-'"
 
 
+def _table(text: str | None) -> str | None:
+    return None if text is None or text.count(".") == 1 else "must be SCHEMA.TABLE"
+
+
+def _channels(found: list[str]) -> str | None:
+    return None if found == ["source"] else "can only be source: signals are rows of signal.data.collection"
+
+
 PATTERNS: Check = _patterns
 
 
@@ -98,6 +106,28 @@ class PostgresCdcConfig:
         default=1,
         group=SNAPSHOT,
         check=at_least(1),
+    )
+    signal_data_collection: str | None = option(
+        "SCHEMA.TABLE with the columns id, type and data. Rows that are inserted there are signals.",
+        default=None,
+        group=SNAPSHOT,
+        check=_table,
+    )
+    signal_enabled_channels: list[str] = option(
+        "Where signals come from: source is the table.", default=["source"], group=SNAPSHOT, check=_channels
+    )
+    incremental_snapshot_chunk_size: int = option(
+        "Rows that an incremental snapshot reads at once.", default=1_024, group=SNAPSHOT, check=at_least(1)
+    )
+    heartbeat_interval_ms: int = option(
+        "How often an event goes to the topic of heartbeats; 0: never.", default=0, group=SLOT, check=at_least(0)
+    )
+    heartbeat_action_query: str | None = option("SQL that is executed with each heartbeat.", default=None, group=SLOT)
+    topic_heartbeat_prefix: str = option(
+        "The topic of heartbeats is this, a dot and topic.prefix.",
+        default="__debezium-heartbeat",
+        group=SLOT,
+        check=_prefix,
     )
     provide_transaction_metadata: bool = option(
         "Write an event at the begin and the end of each transaction, and number the events in between.", default=False

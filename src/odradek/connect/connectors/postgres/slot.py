@@ -11,19 +11,25 @@ from psycopg import sql
 from odradek.connect.connectors.postgres.catalog import TableName
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
 from odradek.connect.connectors.postgres.wal_stream import lsn_number, lsn_text
-from odradek.connect.interface import RetriableError
+from odradek.connect.interface import NeedsUser, RetriableError
 
 SLOT = (
     "SELECT confirmed_flush_lsn::text, wal_status, active_pid, database FROM pg_replication_slots WHERE slot_name = %s"
 )
-NEW_SNAPSHOT = (
-    "Take a new snapshot with: odradek connect stop NAME; odradek connect offsets NAME --reset --yes; "
-    "odradek connect resume NAME"
-)
+LEVELS = """
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)
+FROM pg_replication_slots WHERE slot_name = %s
+"""
 
 
-class SlotLost(Exception):
+class SlotLost(NeedsUser):
     """Changes were lost with the slot: streaming cannot continue."""
+
+    def __init__(self, what: str, connector: str) -> None:
+        super().__init__(
+            f"{what}. Take a new snapshot with: odradek connect stop {connector}; "
+            f"odradek connect offsets {connector} --reset --yes; odradek connect resume {connector}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ def ensure_publication(connection: psycopg.Connection, config: PostgresCdcConfig
     connection.execute(create.format(sql.Identifier(name), what, root))
 
 
-def confirmed_lsn(connection: psycopg.Connection, config: PostgresCdcConfig) -> int | None:
+def confirmed_lsn(connection: psycopg.Connection, config: PostgresCdcConfig, connector: str) -> int | None:
     """How far the slot was read; None if there is no slot. Raises SlotLost for one that the server has invalidated."""
     found = connection.execute(SLOT, [config.slot_name]).fetchone()
     if found is None:
@@ -59,25 +65,47 @@ def confirmed_lsn(connection: psycopg.Connection, config: PostgresCdcConfig) -> 
             f"the slot {config.slot_name!r} belongs to the database {database!r}; choose another slot.name"
         )
     if status == "lost" or confirmed is None:
-        raise SlotLost(
-            f"PostgreSQL has invalidated the slot {config.slot_name!r} (wal_status {status}). {NEW_SNAPSHOT}"
-        )
+        raise SlotLost(f"PostgreSQL has invalidated the slot {config.slot_name!r} (wal_status {status})", connector)
     return lsn_number(confirmed)
 
 
-def check_slot(connection: psycopg.Connection, config: PostgresCdcConfig, offset_lsn: int) -> None:
+def check_slot(connection: psycopg.Connection, config: PostgresCdcConfig, offset_lsn: int, connector: str) -> None:
     """Raises SlotLost unless the slot still has all changes after the offset.
 
     The connector confirms a position only after its offset is durable, so the slot is never ahead of the offset.
     """
-    confirmed = confirmed_lsn(connection, config)
+    confirmed = confirmed_lsn(connection, config, connector)
     if confirmed is None:
-        raise SlotLost(f"the slot {config.slot_name!r} does not exist any more. {NEW_SNAPSHOT}")
+        raise SlotLost(f"the slot {config.slot_name!r} does not exist any more", connector)
     if confirmed > offset_lsn:
         raise SlotLost(
             f"the slot {config.slot_name!r} is at {lsn_text(confirmed)}, after the offset {lsn_text(offset_lsn)}: "
-            f"it was created again or read by another program, and changes were lost. {NEW_SNAPSHOT}"
+            "it was created again or read by another program, and changes were lost",
+            connector,
         )
+
+
+def check_signals(connection: psycopg.Connection, config: PostgresCdcConfig) -> None:
+    """Without this check, signals would be ignored without a word."""
+    if config.signal_data_collection is None:
+        return
+    schema, _, table = config.signal_data_collection.partition(".")
+    query = "SELECT 1 FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s"
+    if connection.execute(query, [config.publication_name, schema, table]).fetchone() is None:
+        raise NeedsUser(
+            f"signal.data.collection is {config.signal_data_collection}, but there is no such table, or the "
+            f"publication does not include it. Create it with: CREATE TABLE {config.signal_data_collection} (id "
+            "varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048)); include it with: "
+            f'ALTER PUBLICATION "{config.publication_name}" ADD TABLE {config.signal_data_collection}'
+        )
+
+
+def levels(connection: psycopg.Connection, config: PostgresCdcConfig) -> dict[str, float]:
+    """How much log the slot holds back, and how far the connector is behind; nothing without a slot."""
+    found = connection.execute(LEVELS, [config.slot_name]).fetchone()
+    if found is None or found[0] is None:
+        return {}
+    return {"slot.retained.bytes": float(found[0]), "slot.lag.bytes": float(found[1] or 0)}
 
 
 def drop_slot(connection: psycopg.Connection, config: PostgresCdcConfig) -> None:

@@ -40,13 +40,21 @@ class Chunk:
     key: tuple[str, ...]
     after: Bound = None
     upto: Bound = None
+    where: str | None = None  # SQL of a user
 
     def query(self, columns: Sequence[str]) -> sql.Composed:
         selected = sql.SQL(", ").join(map(sql.Identifier, columns))
         whole = sql.SQL("SELECT {} FROM {}").format(selected, sql.Identifier(self.table.schema, self.table.table))
         bounds = [_compared(self.key, ">", self.after), _compared(self.key, "<=", self.upto)]
-        found = [each for each in bounds if each is not None]
+        found: list[sql.Composable] = [each for each in bounds if each is not None]
+        if self.where is not None:
+            found.append(sql.SQL("({})").format(sql.SQL(self.where)))
         return whole + sql.SQL(" WHERE ") + sql.SQL(" AND ").join(found) if found else whole
+
+    def order(self, limit: int, *, offset: int = 0, descending: bool = False) -> sql.Composed:
+        how = sql.SQL("{} DESC") if descending else sql.SQL("{}")
+        key = sql.SQL(", ").join(how.format(sql.Identifier(each)) for each in self.key)
+        return sql.SQL(" ORDER BY {} LIMIT {} OFFSET {}").format(key, sql.Literal(limit), sql.Literal(offset))
 
 
 def _compared(key: Sequence[str], how: str, bound: Bound) -> sql.Composed | None:
@@ -82,12 +90,14 @@ class Chunks:
             return Chunk(chunk.table, chunk.key, chunk.after, upto)
 
     def _end(self, connection: psycopg.Connection, chunk: Chunk) -> Bound:
-        order = sql.SQL(", ").join(map(sql.Identifier, chunk.key))
-        limited = sql.SQL(" ORDER BY {} OFFSET {} LIMIT 1").format(order, sql.Literal(self._rows - 1))
-        found = connection.execute(chunk.query(chunk.key) + limited).pgresult
-        if found is None or not found.ntuples:
-            return None
-        return tuple((found.get_value(0, column) or b"").decode() for column in range(found.nfields))
+        return first_key(connection, chunk.query(chunk.key) + chunk.order(1, offset=self._rows - 1))
+
+
+def first_key(connection: psycopg.Connection, query: sql.Composed) -> Bound:
+    found = connection.execute(query).pgresult
+    if found is None or not found.ntuples:
+        return None
+    return tuple((found.get_value(0, column) or b"").decode() for column in range(found.nfields))
 
 
 class Snapshot:

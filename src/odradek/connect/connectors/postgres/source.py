@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from odradek.connect.connectors.debezium import ChangeEvents
 from odradek.connect.connectors.postgres import slot
 from odradek.connect.connectors.postgres.catalog import Catalog, TableName
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
+from odradek.connect.connectors.postgres.heartbeat import Heartbeat
 from odradek.connect.connectors.postgres.snapshot import Snapshot
 from odradek.connect.connectors.postgres.tables import Tables
 from odradek.connect.connectors.postgres.transactions import Transactions, lsn_of
@@ -44,12 +45,18 @@ class PostgresCdc(Source[PostgresCdcConfig]):
 
     def has_news(self, partition: Partition, offset: Offset | None) -> bool:  # noqa: ARG002
         """Whether the server has written anything to its log: only decoding tells whether it is of our tables."""
-        if not _is_streaming(offset):
+        if not _is_streaming(offset) or self.config.heartbeat_interval_ms:
             return True
+        found = self._driver_connection().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+        return found is not None and lsn_number(found[0]) > lsn_of(offset)
+
+    def levels(self) -> Mapping[str, float]:
+        return slot.levels(self._driver_connection(), self.config)
+
+    def _driver_connection(self) -> psycopg.Connection:
         if self._looking is None or self._looking.closed:
             self._looking = connected(self.config)
-        found = self._looking.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
-        return found is not None and lsn_number(found[0]) > lsn_of(offset)
+        return self._looking
 
     def committed(self, partition: Partition, offset: Offset) -> None:  # noqa: ARG002
         if self._stream is not None and _is_streaming(offset):
@@ -65,27 +72,37 @@ class PostgresCdc(Source[PostgresCdcConfig]):
         try:
             with closing(connected(self.config)) as connection:
                 tables = Tables(self.config, Catalog(connection))
-                slot.ensure_publication(connection, self.config, self._tables(connection))
+                slot.ensure_publication(connection, self.config, self._published(connection))
                 if offset is not None and _is_streaming(offset):
-                    slot.check_slot(connection, self.config, lsn_of(offset))
+                    slot.check_slot(connection, self.config, lsn_of(offset), self.connector)
                 elif self.config.snapshot_mode == "initial":
                     slot.drop_slot(connection, self.config)
                     offset = yield from self._snapshot(partition)
                 else:
                     offset = yield from self._from_now(connection, partition)
-                yield from self._changes(tables, partition, offset)
+                slot.check_signals(connection, self.config)
+                yield from self._changes(connection, tables, partition, offset)
         except psycopg.OperationalError as broken:
             raise RetriableError(f"the connection to PostgreSQL broke: {broken}") from broken
 
     def _from_now(self, connection: psycopg.Connection, partition: Partition) -> Generator[Yielded, None, Offset]:
         """Without a snapshot: from the slot's position, or from a new slot on."""
-        lsn = slot.confirmed_lsn(connection, self.config)
+        lsn = slot.confirmed_lsn(connection, self.config, self.connector)
         if lsn is None:
             with closing(connected(self.config, replication=True)) as replication:
                 lsn = slot.create_slot(replication, self.config).lsn
         offset = {"lsn": lsn}
         yield SourcePlace(partition, offset)
         return offset
+
+    def _published(self, connection: psycopg.Connection) -> list[TableName]:
+        signals = self.config.signal_data_collection
+        found = Catalog(connection).tables(roots=self.config.publish_via_partition_root)
+        return [
+            each
+            for each in found
+            if self.config.covers_table(each.schema, each.table) or f"{each.schema}.{each.table}" == signals
+        ]
 
     def _tables(self, connection: psycopg.Connection) -> list[TableName]:
         found = Catalog(connection).tables(roots=self.config.publish_via_partition_root)
@@ -102,11 +119,11 @@ class PostgresCdc(Source[PostgresCdcConfig]):
             yield SourcePlace(partition, snapshot.done)
         return snapshot.done
 
-    def _changes(self, tables: Tables, partition: Partition, offset: Offset) -> Reading:
+    def _changes(self, connection: psycopg.Connection, tables: Tables, partition: Partition, offset: Offset) -> Reading:
         self._stream = stream = WalStream(self.config, lsn_of(offset))
         try:
             transactions = Transactions(self.config, tables, self._events, partition, offset)
-            pace = _Pace(transactions.end)
+            pace, heartbeat = _Pace(transactions.end), Heartbeat(self.config)
             while True:
                 found = stream.messages(pace.wait_s)
                 passed = transactions.feed(each for each in found if isinstance(each, tuple))
@@ -120,6 +137,11 @@ class PostgresCdc(Source[PostgresCdcConfig]):
                 pace.is_quiet = not found
                 if transactions.is_open:
                     continue
+                transactions.continue_snapshot(connection)
+                if heartbeat.is_due():
+                    record = heartbeat.beat(connection)
+                    record.place = SourcePlace(partition, transactions.offset())
+                    yield [record]
                 if found and isinstance(found[-1], Keepalive):
                     transactions.end = max(transactions.end, found[-1].end)
                 if pace.is_idle_after(transactions.end):

@@ -97,9 +97,15 @@ class Tables:
         self._catalog = catalog
         self._types = Types(config, catalog)
         self._known: dict[int, CapturedTable | None] = {}
+        # The table of signals, as soon as a signal has come.
+        self.signals_oid: int | None = None
+        self.signals_plan: Plan = ()
 
     def learn(self, relation: Relation) -> None:
         """A table as the next changes have it. Its key and its required columns come from the catalog of today."""
+        if f"{relation.schema}.{relation.table}" == self._config.signal_data_collection:
+            self.signals_oid = relation.oid
+            self.signals_plan = [(column.name, bytes.decode) for column in relation.columns]
         if not self._config.covers_table(relation.schema, relation.table):
             self._known[relation.oid] = None
             return

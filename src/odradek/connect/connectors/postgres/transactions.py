@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import psycopg
+
 from odradek.connect.connectors.debezium import Change, ChangeEvents
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
+from odradek.connect.connectors.postgres.incremental import ChunkRow, IncrementalSnapshot
 from odradek.connect.connectors.postgres.messages import Messages
 from odradek.connect.connectors.postgres.pgoutput import (
+    INSERT,
     ROW_MESSAGES,
     UNCHANGED,
     Begin,
@@ -21,6 +26,7 @@ from odradek.connect.connectors.postgres.pgoutput import (
     relation_of,
     row_change,
 )
+from odradek.connect.connectors.postgres.signals import Signal, signal
 from odradek.connect.connectors.postgres.tables import CapturedTable, Tables, source_of
 from odradek.connect.connectors.postgres.transaction_metadata import TransactionMetadata
 from odradek.connect.connectors.postgres.wal_stream import WalData
@@ -50,10 +56,12 @@ class Transactions:
         # The field `source` of each table, as far as it is the same for all changes of the transaction.
         self._sources: dict[int, dict[str, Any]] = {}
         self._ready: list[Record] = []
+        self._signals: list[Signal] = []
         self._at: tuple[int, int] = (0, 0)
         self.end = lsn_of(offset)
-        # More fields of every offset.
-        self.state: Mapping[str, object] = {}
+        self.snapshot = IncrementalSnapshot(config, tables, offset)
+        # More fields of every offset: those of an incremental snapshot.
+        self.state: Mapping[str, object] = self.snapshot.state()
 
     @property
     def is_open(self) -> bool:
@@ -92,6 +100,7 @@ class Transactions:
     def _begun(self, message: Begin) -> None:
         self._begin, self._at = message, (0, 0)
         self._sources.clear()
+        self._signals.clear()
         if self._metadata is not None:
             record = self._metadata.begin(message)
             if self._is_new(self._at):
@@ -101,14 +110,40 @@ class Transactions:
         begin = self._open()
         # The end may not go back: a transaction that is read again ended before.
         self.end = max(self.end, message.end_lsn)
-        done = SourcePlace(self._partition, self.offset())
         written, self._written, self._begin = self._written, None, None
         if self._metadata is not None:
             self._ready.append(self._metadata.end(begin))
+        chunks = [chunk for each in self._signals if (chunk := self._obey(each)) is not None]
+        done = SourcePlace(self._partition, self.offset())
         if self._ready:
             self._ready[-1].place = done
-            return None
-        return done if written is not None else None
+        for table, rows in chunks:
+            self._add_chunk(table, rows)
+        return done if written is not None and not self._ready else None
+
+    def _obey(self, signal: Signal) -> tuple[CapturedTable, list[ChunkRow]] | None:
+        chunk = self.snapshot.closed(signal)
+        if chunk is None:
+            self.snapshot.take(signal)
+            self.state = self.snapshot.state()
+        return chunk
+
+    def continue_snapshot(self, connection: psycopg.Connection) -> None:
+        """Between transactions: reads the next chunk, if one is due."""
+        if self.state:
+            self.snapshot.step(connection)
+            self.state = self.snapshot.state()
+
+    def _add_chunk(self, table: CapturedTable, rows: list[ChunkRow]) -> None:
+        """The rows of an incremental snapshot. A restart continues after the last row that was written."""
+        source = source_of(self._config, table.schema, table.table, time.time_ns() // 1_000, "incremental")
+        source["lsn"] = self.end
+        for row in rows:
+            event = Change(table=table.shape, operation="r", before=None, after=row.fields, source=source)
+            offset = {"lsn": self.end, **self.snapshot.state(row.key)}
+            self._ready += self._events.records(event, self._partition, offset)
+        self.snapshot.passed()
+        self.state = self.snapshot.state()
 
     def offset(self) -> dict[str, object]:
         return {"lsn": self.end, **self.state}
@@ -138,11 +173,21 @@ class Transactions:
         at = self._passes(lsn)
         oid = relation_of(data)
         table = self._tables.of(oid)
+        if oid == self._tables.signals_oid and data[0] == INSERT:
+            self._signalled(data)
         if table is None:
             return
         change = row_change(data, table.plan)
         if change.operation not in self._skipped:
             self._changed(oid, table, change, at)
+
+    def _signalled(self, data: bytes) -> None:
+        """Signals count when their transaction is committed, and so do their offsets."""
+        row = row_change(data, self._tables.signals_plan).new or {}
+        id_, kind, content = [*row.values(), None, None, None][:3]
+        found = signal(str(id_), str(kind), content)
+        if found is not None:
+            self._signals.append(found)
 
     def _changed(self, oid: int, table: CapturedTable, change: RowChange, at: tuple[int, int]) -> None:
         begin, old, new = self._open(), change.old, change.new
@@ -150,6 +195,9 @@ class Transactions:
             old = table.identity(old)
         if new is not None and UNCHANGED in new.values():
             new = table.completed(new, old if change.is_old_full else None)
+        if self.snapshot.has_window:
+            self.snapshot.changed(oid, old)
+            self.snapshot.changed(oid, new)
         source = self._sources.get(oid)
         if source is None:
             source = self._sources[oid] = self._source(table, begin)
@@ -173,6 +221,8 @@ class Transactions:
 
     def _truncated(self, message: Truncate, lsn: int) -> None:
         begin, at = self._open(), self._passes(lsn)
+        for oid in message.relations:
+            self.snapshot.truncated(oid)
         if "t" in self._skipped:
             return
         for number, oid in enumerate(message.relations):
