@@ -164,7 +164,7 @@ class _EventStream(Response):
         with self._broadcast.joined() as listener:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             stopping: asyncio.Event = scope.get(STOPPING) or asyncio.Event()
-            await _first_of(self._pump(listener, send), _gone(receive), listener.too_slow.wait(), stopping.wait())
+            await first_of(self._pump(listener, send), gone(receive), listener.too_slow.wait(), stopping.wait())
             if listener.too_slow.is_set():
                 # A normal end of the stream would wait for the reader that does not read.
                 scope.get(ABORT, _no_abort)()
@@ -181,12 +181,12 @@ def _no_abort() -> None:
     """For other servers: their own timeouts apply."""
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _first_of(*endings: object) -> None:
+async def first_of(*endings: object) -> None:
     tasks = [asyncio.ensure_future(ending) for ending in endings]  # type: ignore[call-overload]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

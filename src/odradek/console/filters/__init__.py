@@ -8,10 +8,11 @@
 `parsed` checks a text completely: names, types, limits and regular expressions. An error names the column.
 """
 
-from odradek.console.filters.compiling import UNREADABLE, Examined, Matches, compiled
+from odradek.console.filters.compiling import UNREADABLE, Examined, Matches, compiled, reading
 from odradek.console.filters.errors import BadFilter
-from odradek.console.filters.parsing import parsed
+from odradek.console.filters.parsing import operand, parsed
 from odradek.console.filters.prefilter import needles
-from odradek.console.filters.tree import Node
+from odradek.console.filters.tree import Node, Operand
 
-__all__ = ["UNREADABLE", "BadFilter", "Examined", "Matches", "Node", "compiled", "needles", "parsed"]
+__all__ = ["UNREADABLE", "BadFilter", "Examined", "Matches", "Node", "Operand", "compiled", "needles", "operand"]
+__all__ += ["parsed", "reading"]

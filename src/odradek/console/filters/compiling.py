@@ -77,23 +77,23 @@ def compiled(node: Node) -> Matches:  # noqa: C901 (one case for each kind of no
             test = compiled(inner)
             return lambda record: not test(record)
         case Compare(operand, comparison, literal):
-            return _tested(_read(operand), _comparison(comparison, literal))
+            return _tested(reading(operand), _comparison(comparison, literal))
         case OneOf(operand, literals):
             equal = [_comparison("==", literal) for literal in literals]
-            return _tested(_read(operand), lambda value: any(same(value) for same in equal))
+            return _tested(reading(operand), lambda value: any(same(value) for same in equal))
         case Contains(Document(part, ()), text):
             return _bytes_contain(part, text.encode(errors="surrogatepass"))
         case Contains(operand, text):
-            return _tested(_read(operand), partial(_contains, text))
+            return _tested(reading(operand), partial(_contains, text))
         case Like(Document(part, ()), _, found_in):
             return _shown_like(part, found_in)
         case Like(operand, _, found_in):
-            return _tested(_read(operand), lambda value: bool(found_in(_text(value))))
+            return _tested(reading(operand), lambda value: bool(found_in(_text(value))))
         case IsNull(operand):
-            read = _read(operand)
+            read = reading(operand)
             return lambda record: read(record) is None
         case IsTrue(operand):
-            read = _read(operand)
+            read = reading(operand)
             return lambda record: read(record) is True
         case Anywhere(text):
             return partial(_anywhere, text.encode(errors="surrogatepass"))
@@ -107,7 +107,8 @@ def _tested(read: Read, test: Callable[[Any], bool]) -> Matches:
     return matches
 
 
-def _read(operand: Operand) -> Read:
+def reading(operand: Operand) -> Read:
+    """The value of an operand in a record; None if it has none."""
     match operand:
         case Number(name):
             return _NUMBERS[name]

@@ -43,6 +43,12 @@ def parsed(text: str, now_ms: int | None = None) -> Node:
     return parser.whole()
 
 
+def operand(text: str) -> Operand:
+    """A path alone, such as `value.driver.id` or `header["trace-id"]`. Raises BadFilter."""
+    parser = _Parser(list(tokens(text)), 0)
+    return parser.path()
+
+
 class _Parser:
     def __init__(self, found: Sequence[Token], now_ms: int) -> None:
         self._tokens = found
@@ -83,6 +89,12 @@ class _Parser:
         if not self._ended():
             raise BadFilter(self._next.column, f'expected "and", "or" or the end, found {self._next}')
         return node
+
+    def path(self) -> Operand:
+        found = self._operand()
+        if not self._ended():
+            raise BadFilter(self._next.column, f"expected the end, found {self._next}")
+        return found
 
     def _any(self) -> Node:
         return self._joined("or", self._all, Or)

@@ -1,0 +1,1 @@
+"""The messages of a topic: reading, searching, tailing, and showing them."""

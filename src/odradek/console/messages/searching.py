@@ -1,0 +1,221 @@
+"""Finds the first or the last records of a topic that match, and says how far it has come.
+
+A search goes in rounds. A round reads the next window of each partition, forwards or backwards, and merges what it
+found by timestamp. Within a partition matches always come in the order of offsets, so that the positions after the last
+shown match say where to continue: nothing is shown twice or left out.
+
+Memory is bounded: a round keeps at most `limit` matches of a partition, as `show` returns them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from odradek.base.limits import KIB, MIB
+from odradek.console.filters import Matches
+from odradek.console.filters.prefilter import Needles
+from odradek.console.messages.reading import CannotRead, Group, Reader
+from odradek.console.messages.seen import Decoders, Seen
+from odradek.protocol.malformed import MalformedRecords
+
+T = TypeVar("T")
+
+ROUND_BYTES = 32 * MIB  # of all partitions together
+WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 256 * KIB, 8 * MIB
+WINDOW_OFFSETS_MIN = 200
+REPORT_EVERY_S = 0.2
+RECORDS_BETWEEN_CHECKS = 256
+
+
+class Range(NamedTuple):
+    """Offsets of a partition; `end` is exclusive."""
+
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    records: int
+    size_bytes: int
+    share: float  # of the offsets of all ranges
+    seconds: float
+    found: int
+
+
+class Match(NamedTuple, Generic[T]):
+    timestamp: int
+    partition: int
+    offset: int
+    shown: T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted(Generic[T]):
+    """What a search looks for. Without `matches` every record is found."""
+
+    limit: int
+    newest_first: bool
+    decoders: Decoders
+    show: Callable[[Seen], T]
+    matches: Matches | None = None
+    needles: Needles | None = None
+
+
+class Search(Generic[T]):
+    """One search. `rounds` may be called once."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        ranges: Sequence[Range],
+        wanted: Wanted[T],
+        *,
+        check: Callable[[], None],
+        report: Callable[[Progress], None] = lambda _: None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._check = check
+        self._report = report
+        self._now_s = now_s
+        # What is left to read, by partition.
+        self._left = {each.partition: each for each in ranges if each.start < each.end}
+        self._total = sum(each.end - each.start for each in self._left.values())
+        self._records = self._bytes = self._found = 0
+        self._read = 0  # offsets of the ranges, also those of the current window
+        self._began_s = self._reported_s = now_s()
+
+    @property
+    def left(self) -> Mapping[int, Range]:
+        """Where to continue: the ranges that were not read, or whose matches were not shown."""
+        return self._left
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(
+            records=self._records,
+            size_bytes=self._bytes,
+            share=min(self._read / self._total, 1.0) if self._total else 1.0,
+            seconds=self._now_s() - self._began_s,
+            found=self._found,
+        )
+
+    def rounds(self) -> Iterator[list[Match[T]]]:
+        """The matches of each round, in order. Raises CannotRead, and what `check` raises."""
+        missing = self._wanted.limit
+        while self._left and missing > 0:
+            windows = [self._window(each, missing) for each in list(self._left.values())]
+            shown = self._merged(windows, missing)
+            missing -= len(shown)
+            self._found += len(shown)
+            yield shown
+        self._read = self._total if not self._left else self._read
+        self._report(self.progress)
+
+    # One window
+
+    def _window(self, left: Range, missing: int) -> _Window[T]:
+        width = min(self._width(missing), left.end - left.start)
+        if self._wanted.newest_first:
+            window = Range(left.partition, left.end - width, left.end)
+            found: deque[Match[T]] = deque(maxlen=missing)
+            more = False
+            for match in self._matches(window):
+                more |= len(found) == missing
+                found.append(match)
+            found.reverse()
+            return _Window(left, Range(left.partition, left.start, window.start), found, more)
+        window = Range(left.partition, left.start, left.start + width)
+        found = deque()
+        for match in self._matches(window):
+            found.append(match)
+            if len(found) == missing:
+                return _Window(left, Range(left.partition, match.offset + 1, left.end), found, more=False)
+        return _Window(left, Range(left.partition, window.end, left.end), found, more=False)
+
+    def _width(self, missing: int) -> int:
+        """Of a window, in offsets. Windows of filtered searches are as large as the memory and the patience allow."""
+        if self._wanted.matches is None:
+            return missing
+        size = min(max(ROUND_BYTES // max(len(self._left), 1), WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
+        return max(self._reader.offsets_in(size), WINDOW_OFFSETS_MIN)
+
+    def _matches(self, window: Range) -> Iterator[Match[T]]:
+        position = window.start
+        try:
+            for piece in self._reader.pieces(*window):
+                self._bytes += piece.size_bytes
+                for group in piece.groups:
+                    self._check()
+                    self._records += group.count
+                    yield from self._matches_of(group, window.partition)
+                self._read += piece.next_offset - position
+                position = piece.next_offset
+                self._report_at_times()
+        except MalformedRecords as corrupt:
+            raise CannotRead(f"partition {window.partition} near offset {position}: {corrupt}") from corrupt
+        self._read += window.end - position
+
+    def _matches_of(self, group: Group, partition: int) -> Iterator[Match[T]]:
+        wanted = self._wanted
+        if wanted.needles is not None and not group.has_any(wanted.needles):
+            return
+        for number, record in enumerate(group.records()):
+            if number % RECORDS_BETWEEN_CHECKS == 0:
+                self._check()
+            seen = Seen(partition, record, wanted.decoders)
+            if wanted.matches is None or wanted.matches(seen):
+                yield Match(record.timestamp, partition, record.offset, wanted.show(seen))
+
+    def _report_at_times(self) -> None:
+        now_s = self._now_s()
+        if now_s - self._reported_s >= REPORT_EVERY_S:
+            self._reported_s = now_s
+            self._report(self.progress)
+
+    # All windows of a round
+
+    def _merged(self, windows: Sequence[_Window[T]], missing: int) -> list[Match[T]]:
+        """The first matches by time. What is not shown is left for later."""
+        sign = -1 if self._wanted.newest_first else 1
+        taken = dict.fromkeys(range(len(windows)), 0)
+        shown: list[Match[T]] = []
+        heads = {index: window.found[0] for index, window in enumerate(windows) if window.found}
+        while heads and len(shown) < missing:
+            index = min(heads, key=lambda each: (sign * heads[each].timestamp, windows[each].before.partition))
+            shown.append(heads.pop(index))
+            taken[index] += 1
+            if taken[index] < len(windows[index].found):
+                heads[index] = windows[index].found[taken[index]]
+        for index, window in enumerate(windows):
+            self._continue(window, taken[index])
+        return shown
+
+    def _continue(self, window: _Window[T], shown: int) -> None:
+        partition, start, end = window.after
+        if shown < len(window.found) or window.more:
+            if shown == 0:
+                partition, start, end = window.before
+            elif self._wanted.newest_first:
+                start, end = window.before.start, window.found[shown - 1].offset
+            else:
+                start, end = window.found[shown - 1].offset + 1, window.before.end
+        if start < end:
+            self._left[partition] = Range(partition, start, end)
+        else:
+            del self._left[partition]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window(Generic[T]):
+    before: Range  # what was left before the window
+    after: Range  # what is left if all its matches are shown
+    found: deque[Match[T]]  # in the order in which they are shown
+    more: bool  # there are further matches, which were not kept
