@@ -1,0 +1,116 @@
+"""How fast the console searches a topic: a full scan, and the time until a match at a random offset is found.
+
+python bench/console_search.py                     1,000,000 records of 1 KB, 4 partitions
+python bench/console_search.py --records 100000 --codec zstd
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import string
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from odradek.client.addresses import parse_addresses
+from odradek.client.admin import Admin
+from odradek.console.decoding.choosing import chosen
+from odradek.console.filters import compiled, needles, parsed
+from odradek.console.messages.reading import Reader
+from odradek.console.messages.searching import Range, Search, Wanted
+from odradek.console.messages.seen import Decoders
+from support.broker_process import BrokerProcess
+
+TOPIC, PARTITIONS, RECORD_BYTES = "searched", 4, 1000
+MARK = "needle-in-the-haystack"
+FILTERS = [
+    ("text that is nowhere", 'value contains "no-such-text"'),
+    ("text of one record", f'value contains "{MARK}"'),
+    ("a key", 'key == "777777"'),
+    ("a text field", f'value.note == "{MARK}"'),
+    ("a number field (decodes every record)", "value.speed > 1000"),
+    ("a regular expression (decodes every record)", 'value.note ~ "^no-such"'),
+]
+
+
+def fill(bootstrap: str, records: int, codec: str) -> int:
+    """Records of random JSON, one of them with the mark. Returns its number."""
+    Admin(bootstrap).create_topic(TOPIC, PARTITIONS, {"segment.bytes": str(256 << 20)})
+    rng = random.Random()
+    marked = rng.randrange(records)
+    letters = string.ascii_lowercase + string.digits
+    pads = ["".join(rng.choices(letters, k=RECORD_BYTES)) for _ in range(500)]
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": codec, "batch.size": 1 << 19}
+    )
+    for number in range(records):
+        note = MARK if number == marked else f"note {number}"
+        text = json.dumps({"id": number, "speed": number % 200, "note": note, "pad": ""})
+        value = f'{text[:-2]}{rng.choice(pads)[: RECORD_BYTES - len(text)]}"}}'
+        while True:
+            try:
+                producer.produce(TOPIC, value, str(number), number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush()
+    return marked
+
+
+def scan(bootstrap: str, text: str, *, limit: int) -> tuple[Search[int], int]:
+    decoders = Decoders(chosen("auto", None), chosen("auto", None))
+    node = parsed(text)
+    wanted = Wanted(
+        limit=limit,
+        newest_first=True,
+        decoders=decoders,
+        show=lambda seen: int(seen.key or b"-1"),
+        matches=compiled(node),
+        needles=needles(node, decoders.textual),
+    )
+    admin = Admin(bootstrap)
+    starts, ends = admin.start_offsets(TOPIC), admin.end_offsets(TOPIC)
+    leaders = dict.fromkeys(starts, parse_addresses(bootstrap)[0])
+    with Reader(bootstrap, TOPIC, leaders, lambda: None) as reader:
+        search = Search(reader, [Range(each, starts[each], ends[each]) for each in starts], wanted, check=lambda: None)
+        found = [match.shown for matches in search.rounds() for match in matches]
+        return search, len(found)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--records", type=int, default=1_000_000)
+    options.add_argument("--codec", default="none")
+    given = options.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder,
+        BrokerProcess(Path(folder) / "data") as broker,
+    ):
+        began_s = time.monotonic()
+        marked = fill(broker.bootstrap, given.records, given.codec)
+        print(f"wrote {given.records} records ({given.codec}) in {time.monotonic() - began_s:.1f} s, mark: {marked}")
+        print(f"{'filter':46} {'found':>7} {'scanned':>10} {'seconds':>8} {'records/s':>10} {'MiB/s':>7} {'cpu s':>6}")
+        for name, text in FILTERS:
+            cpu_s = time.process_time()
+            search, found = scan(broker.bootstrap, text, limit=given.records if "nowhere" in name else 50)
+            done, cpu_s = search.progress, time.process_time() - cpu_s
+            rate = done.records / done.seconds
+            print(
+                f"{name:46} {found:>7} {done.records:>10} {done.seconds:>8.2f} {rate:>10.0f} "
+                f"{done.size_bytes / done.seconds / (1 << 20):>7.0f} {cpu_s:>6.2f}"
+            )
+        began_s = time.monotonic()
+        search, found = scan(broker.bootstrap, f'value contains "{MARK}"', limit=1)
+        print(f"first match of one: {time.monotonic() - began_s:.2f} s after {search.progress.records} records")
+    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
+
+
+if __name__ == "__main__":
+    main()
