@@ -43,6 +43,7 @@ PASSWORD_VARIABLE = "ODRADEK_CONSOLE_PASSWORD"  # noqa: S105 - the name of a var
     metavar="ID=URL",
     help="The HTTP of a broker, for its metrics; repeatable. [default: found by the broker's http.listener]",
 )
+@click.option("--schema-registry", metavar="URL", default="", help="A schema registry, to decode Avro and Protobuf.")
 @click.option("--or-any-port", is_flag=True, hidden=True, help="Take a free port if this one is in use.")
 @click.option("--nice", type=click.IntRange(0, 19), default=0, hidden=True, help="Leave the CPU to other processes.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when the parent process is gone.")
@@ -57,6 +58,7 @@ def command(
     password_file: Path | None,
     connect: tuple[str, ...],
     nodes: tuple[str, ...],
+    schema_registry: str,
     or_any_port: bool,
     nice: int,
     until_stdin_ends: bool,
@@ -78,6 +80,7 @@ def command(
         read_only=read_only,
         password=_password(password_file),
         connect=tuple(_url(each, "--connect") for each in connect),
+        schema_registry=_url(schema_registry, "--schema-registry") if schema_registry else "",
         nodes_http=dict(map(_node, nodes)),
     )
     _run(settings, log_format, until_stdin_ends)

@@ -23,4 +23,6 @@ class ConsoleSettings:
     password: str | None = None
     # Addresses of Connect's REST API, and by broker id those of the nodes' HTTP where they are not the default.
     connect: tuple[str, ...] = ()
+    # The address of a schema registry with Confluent's API, to decode Avro and Protobuf; may contain user and password.
+    schema_registry: str = ""
     nodes_http: Mapping[int, str] = field(default_factory=dict)

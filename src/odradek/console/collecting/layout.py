@@ -13,7 +13,12 @@ from odradek.client.knocking import refusal
 from odradek.client.wire import Unsupported
 from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.snapshot import Broker, Partition, Quorum, Topic, Voter
-from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from odradek.protocol.messages.p03_metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from odradek.protocol.messages.p55_describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -94,6 +99,15 @@ def _gone(broker_id: int, known: Mapping[int, Broker], replicas: Counter[int]) -
         problem="it is not registered",
         replicas=replicas[broker_id],
     )
+
+
+def read_topic(cluster: Cluster, name: str) -> Topic | None:
+    """A topic that may be newer than the snapshot. Raises NoAnswer."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    for found in cluster.anyone(asked, MetadataResponse, newest=12).topics:
+        if found.error_code == ErrorCode.NONE and found.name == name:
+            return _topic(found)
+    return None
 
 
 def _topic(found: MetadataResponseTopic) -> Topic:
