@@ -33,7 +33,7 @@ function fit() {
   for (const part of ["key", "value"]) {
     const wanted = form.elements[part].value === "avro";
     form.querySelector(`[data-schema-of=${part}]`).hidden = !wanted;
-    if (wanted) form.querySelector("details.more").open = true;
+    if (wanted) form.querySelector("details.options").open = true;
   }
 }
 

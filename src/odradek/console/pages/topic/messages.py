@@ -53,9 +53,8 @@ class Messages:
             limits=[(str(each), each) for each in LIMITS],
             decoders=NAMES,
             partitions=[each.number for each in topic.partitions[:PARTITIONS_IN_LIST_MAX]],
-            address=urlencode(params),
+            encoded=urlencode(params),
             has_registry=self._pages.schemas is not None,
-            showing=urlencode({name: params[name] for name in SHOWING if params.get(name)}),
         )
 
     # Events
