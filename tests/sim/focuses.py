@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from odradek.sim.knobs import STOPS, Focus, Knobs
+from odradek.sim.keyed import ACCOUNTS
+from odradek.sim.knobs import STOPS, Focus, Knobs, TopicPlan
 
 _DAY_MS = "86400000"
 _CUTS = ("power cut", "power cut at a write")
@@ -102,6 +103,27 @@ def transacting(
         disk=replace(knobs.disk, short_write=0.0, write_error=0.0, sync_error=0.0),
         transactions=plan,
     )
+
+
+def with_accounts(knobs: Knobs) -> Knobs:
+    """Writes a key or two of a compacted topic in most transactions. Markers expire soon after the records."""
+    knobs = transacting(knobs, gap_s=0.5, twins=False)
+    assert knobs.transactions is not None
+    configs = {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": "400",
+        "min.cleanable.dirty.ratio": "0.0",
+        "min.compaction.lag.ms": "0",
+        "delete.retention.ms": "0",
+    }
+    accounts = TopicPlan(name=ACCOUNTS, partitions=1, configs=configs, safe=True, compacts=True)
+    plan = replace(knobs.transactions, accounts=accounts, keys=2, copiers=0)
+    return replace(knobs, duration_s=10.0, broker={**knobs.broker, "log.cleaner.backoff.ms": "20"}, transactions=plan)
+
+
+def divided(knobs: Knobs) -> Knobs:
+    """Leaders that are cut off keep markers that their successors do not have."""
+    return restless(transacting(knobs, gap_s=0.5, copiers=0), slow_call_us=1_000, min_isr=1)
 
 
 def transactions(*faults: str, **changes: Any) -> Focus:
@@ -207,5 +229,11 @@ LOST_DISKS = Focus(faults=("lost disk", "wall around one", "kill"), chores=())
 _INTERRUPTIONS = ("kill", "reset", "client pause")
 TRANSACTIONS = transactions(*_INTERRUPTIONS)
 FEW_EPOCHS = transactions(*_INTERRUPTIONS, epoch_max=5)
+TRANSACTIONS_AND_COMPACTION = Focus(
+    faults=("kill",), syncs_all=True, compacts=False, chores=(), transacts=True, adjust=with_accounts
+)
+DIVIDED_TRANSACTIONS = Focus(
+    faults=(*_WALLS, "kill"), syncs_all=True, compacts=False, chores=(), transacts=True, adjust=divided
+)
 TRANSACTIONS_AND_KILLS = transactions("kill", gap_s=0.3)
 TRANSACTIONS_AND_POWER_CUTS = transactions("power cut", gap_s=0.5)

@@ -69,6 +69,9 @@ class Member:
     def replicas(self):
         return [self.replica]
 
+    def loads_transactions(self):
+        return False
+
     def transaction_shards(self):
         return []
 

@@ -7,7 +7,7 @@ import pytest
 from odradek.sim.history import Violation
 from odradek.sim.transactions import TransactionHistory, check_copies, check_transactions
 
-A, B = ("booked", 0), ("booked", 1)
+A, B, ACCOUNT = ("booked", 0), ("booked", 1), ("accounts", 0)
 PRODUCER = (7, 0)
 
 
@@ -77,6 +77,46 @@ def test_t3_last_stable_offset_passed_an_open_transaction(history):
     history.sends_commit(seen)
     with pytest.raises(Violation, match="T3"):
         history.committed(seen)
+
+
+def balance(history, offset, **changes):
+    """A transaction that sets the balance of one account, at this offset."""
+    seen = transaction(history, **changes)
+    value = b"k=%d@0" % offset
+    seen.sends(ACCOUNT, [value])
+    seen.offsets[value] = offset
+    return value
+
+
+def everywhere(history, **balances):
+    content = {A: {}, B: {}, ACCOUNT: balances.get("left", {})}
+    for number, each in enumerate(history.transactions):
+        if each.commit_answered:
+            content[A][number], content[B][number] = b"%d in 0" % number, b"%d in 1" % number
+    return content
+
+
+def test_only_the_latest_committed_balance_has_to_be_left(history):
+    balance(history, 0, commits=True)
+    latest = balance(history, 3, commits=True)
+    balance(history, 6)
+    check_transactions(history, everywhere(history, left={3: latest}))
+
+
+def test_l6_compaction_removed_the_latest_committed_balance(history):
+    kept = balance(history, 0, commits=True)
+    balance(history, 3, commits=True)
+    assert violation(history, everywhere(history, left={0: kept})) == "L6"
+
+
+def test_t2_balance_of_an_aborted_transaction_is_visible(history):
+    aborted = balance(history, 0)
+    assert violation(history, everywhere(history, left={0: aborted})) == "T2"
+
+
+def test_t1_balance_is_visible_without_the_other_records_of_its_transaction(history):
+    seen = balance(history, 0, commits=False)
+    assert violation(history, everywhere(history, left={0: seen})) == "T1"
 
 
 def test_t6_committed_transaction_is_gone(history):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from odradek.sim.history import Violation
-from odradek.sim.keyed import Deletions, check_compacted, is_compacted
+from odradek.sim.keyed import Deletions, check_compacted, is_compacted, is_transactional
 from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.truth import Truth
 
@@ -38,6 +38,8 @@ def not_yet_quiet(truth: Truth) -> str | None:
                 )
             if found != known:
                 return f"V3 {partition} of node {each.number} has (high watermark, end) {found}, not {known}"
+        if each.loads_transactions():
+            return f"V5 node {each.number} is still loading transactions"
         unended = [
             f"{transaction.transactional_id} is {transaction.state.value}"
             for shard in each.transaction_shards()
@@ -91,7 +93,7 @@ def check_replica_logs(
             if is_compacted(directory):
                 logs = {other_name: other, name: log}
                 start, keys_deleted_at = starts.get(directory, 0), deleted_at.get(directory, {})
-                safe = directory not in may_lose
+                safe = directory not in may_lose and not is_transactional(directory)
                 _check_compacted_logs(directory, logs, start, deletions, keys_deleted_at, safe=safe)
                 continue
             present = {batch.base_offset: (batch.crc, batch.leader_epoch) for batch in other.batches}

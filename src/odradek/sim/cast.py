@@ -135,7 +135,9 @@ class Cast:
         if plan is None:
             return []
         places = plan.topic.places
-        reader = CommittedReader("committed", self._errand("committed"), places, self.transactions)
+        accounts = plan.accounts.places if plan.accounts is not None else ()
+        read = (*places, *accounts)
+        reader = CommittedReader("committed", self._errand("committed"), read, self.transactions)
         kinds = [*(("old", False),) * plan.old_producers, *(("new", True),) * plan.new_producers]
         workers: list[Worker] = [reader]
         for number, (kind, is_new) in enumerate(kinds):
@@ -157,6 +159,8 @@ class Cast:
             transactional_id=transactional_id,
             history=self.transactions,
             places=plan.topic.places,
+            accounts=plan.accounts.places if plan.accounts is not None else (),
+            keys=plan.keys,
             is_new=is_new,
             transactions=plan.transactions_per_producer,
             timeout_ms=plan.timeout_ms,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from odradek.log.directory import STRAY
 from odradek.sim.history import History, Place, Sighting, Violation
-from odradek.sim.keyed import Deletions, check_compacted, is_compacted, last_deletions
+from odradek.sim.keyed import OFFSET_MAX, Deletions, check_compacted, is_compacted, is_transactional, last_deletions
 from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import StoredLog, checkpointed, stored_logs
 
@@ -73,7 +73,9 @@ class RecoveryWatch:
         if is_compacted(directory):
             # A compaction that was under way may be complete now.
             where = f"{directory} after a {stop}"
-            check_compacted(where, floor.content(), after.content(), Deletions.GO, start=max(after.start, log_start))
+            end = 0 if is_transactional(directory) else OFFSET_MAX
+            start = max(after.start, log_start)
+            check_compacted(where, floor.content(), after.content(), Deletions.GO, start=start, end=end)
         else:
             self._compare_batches(directory, floor, after, stop)
         if self.power_was_cut and not floor.batches and directory in self.put_aside:

@@ -5,7 +5,7 @@ Named as in docs/internals/simulation.md: R replication, L one log. `quorum_watc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from odradek.base.ids import NO_BROKER
 from odradek.log.log import Log
@@ -16,7 +16,7 @@ from odradek.sim.keyed import Deletions, is_compacted
 from odradek.sim.ledger import CompactedLedger, Ledger
 from odradek.sim.loop import Host
 from odradek.sim.quorum_watch import QuorumWatch
-from odradek.sim.transaction_watch import StableWatch
+from odradek.sim.transaction_watch import StableWatch, check_ended
 from odradek.sim.truth import Running, Truth
 
 Replica = tuple[bytes, int]
@@ -65,6 +65,7 @@ class ClusterWatch:
         image = self._truth.image()
         if image is not None:
             self._look_at_candidates(image, {each.number: each for each in running})
+            self._look_at_transactions(image, running)
             if image.offset > self._image_offset:
                 self._image_offset = image.offset
                 self._look_at_image(image)
@@ -149,6 +150,23 @@ class ClusterWatch:
                 leader = replicas.get((decided.leader, topic.topic_id, decided.index))
                 if leader is not None and leader.is_leader and leader.leader_epoch == decided.leader_epoch:
                     self._look_at_awaited(leader, decided)
+
+    def _look_at_transactions(self, image: ClusterImage, running: Sequence[Running]) -> None:
+        shards = [shard for each in running for shard in each.transaction_shards()]
+        if not shards:
+            return
+        epochs = {
+            (topic.topic_id, partition.index): partition.leader_epoch
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        }
+        leaders = [
+            partition
+            for each in running
+            for partition in each.replicas()
+            if partition.is_leader and partition.leader_epoch == epochs.get((partition.topic_id, partition.index))
+        ]
+        check_ended(shards, leaders, running[0].machine.clock.wall_ms())
 
     def _look_at_awaited(self, leader: Partition, decided: PartitionImage) -> None:
         if leader.leading is None:

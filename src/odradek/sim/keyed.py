@@ -12,6 +12,8 @@ from enum import Enum
 from odradek.sim.history import History, Place, Violation
 
 COMPACTED = "compacted"
+# Written in transactions only.
+ACCOUNTS = "accounts"
 OFFSET_MAX = 2**63 - 1
 _DELETES = ord("!")
 
@@ -49,7 +51,12 @@ def _key_bytes(told: bytes) -> int:
 
 
 def is_compacted(directory: str) -> bool:
-    return directory.rpartition("-")[0] == COMPACTED
+    return directory.rpartition("-")[0] in (COMPACTED, ACCOUNTS)
+
+
+def is_transactional(directory: str) -> bool:
+    """Its latest record of a key may belong to an aborted transaction, and compaction removes those."""
+    return directory.rpartition("-")[0] == ACCOUNTS
 
 
 def latest_by_key(content: Mapping[int, bytes]) -> dict[bytes, int]:

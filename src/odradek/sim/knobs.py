@@ -7,7 +7,7 @@ another fault does not hide them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
@@ -72,6 +72,9 @@ class TransactionPlan:
     """Producers that write in transactions, to a topic of their own."""
 
     topic: TopicPlan
+    # A compacted topic that the same transactions write to.
+    accounts: TopicPlan | None = None
+    keys: int = 1
     # With one epoch for many transactions, and with an epoch for each (transaction.version 2).
     old_producers: int
     new_producers: int
@@ -133,6 +136,12 @@ class Knobs:
         plans = (self.compacted, self.transactions)
         return (*self.topics, *(plan.topic for plan in plans if plan is not None))
 
+    @property
+    def created_topics(self) -> tuple[TopicPlan, ...]:
+        """Also those with checks of their own."""
+        plan = self.transactions
+        return self.all_topics if plan is None or plan.accounts is None else (*self.all_topics, plan.accounts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
@@ -150,6 +159,15 @@ class Focus:
     transacts: bool | None = None
     # Changes what was drawn, in the end.
     adjust: Callable[[Knobs], Knobs] | None = None
+
+
+def with_patience(knobs: Knobs) -> Knobs:
+    """Clients wait for several slow calls in a row.
+
+    A retry usually finds the work of the request before it done. Some work begins anew with each retry: a batch is
+    recompressed, an epoch is written. Clients that give up sooner than that would never make progress.
+    """
+    return replace(knobs, request_timeout_s=max(knobs.request_timeout_s, 10 * knobs.slow_call_mean_us / 1e6))
 
 
 def draw(rng: Random, focus: Focus) -> Knobs:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from odradek.log.log import Log
 from odradek.sim.history import Violation
-from odradek.sim.keyed import Deletions, check_compacted, key_of
+from odradek.sim.keyed import Deletions, check_compacted, is_transactional, key_of
 from odradek.sim.loop import Host
 from odradek.sim.records import SeenBatch, whole_batches
 
@@ -50,6 +50,7 @@ class CompactedLedger:
     def __init__(self, name: str, deletions: Deletions) -> None:
         self._name = name
         self._deletions = deletions
+        self._keeps_latest = not is_transactional(name)
         # By offset: the record as text, and its leader epoch.
         self._records: dict[int, tuple[bytes, int]] = {}
         # By key.
@@ -76,8 +77,10 @@ class CompactedLedger:
             position = batch.last_offset + 1
         self._read_to[host] = position
         self.end = max(self.end, position)
-        if has_changed:
+        if has_changed and self._keeps_latest:
             self._changed[host] = (log, high_watermark)
+        elif has_changed:
+            self._shapes[host] = _shape(log)
 
     def _compare_record(self, host: Host, offset: int, found: tuple[bytes, int]) -> None:
         known = self._records.get(offset)

@@ -64,7 +64,7 @@ class Machine:
             "__cluster_metadata",
             "__consumer_offsets",
             "__transaction_state",
-            *(topic.name for topic in knobs.all_topics),
+            *(topic.name for topic in knobs.created_topics),
         )
         self.host: Host | None = None
         self._dead: Host | None = None

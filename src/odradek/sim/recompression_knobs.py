@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from odradek.sim.knobs import Focus, Knobs, TopicPlan
+from odradek.sim.knobs import Focus, Knobs, TopicPlan, with_patience
 
 _ONE_WORLD_IN = 4
 
@@ -21,7 +21,7 @@ def with_recompression(rng: Random, knobs: Knobs, focus: Focus) -> Knobs:
     compacted = knobs.compacted
     if compacted is not None:
         compacted = replace(compacted, topic=_perhaps(rng, compacted.topic))
-    return replace(knobs, topics=topics, compacted=compacted)
+    return with_patience(replace(knobs, topics=topics, compacted=compacted))
 
 
 def _perhaps(rng: Random, topic: TopicPlan) -> TopicPlan:

@@ -53,6 +53,11 @@ class SeenBatch:
     def is_control(self) -> bool:
         return bool(self.attributes & _CONTROL)
 
+    @property
+    def is_empty(self) -> bool:
+        """Compaction has removed its records."""
+        return len(self.data) == HEADER_BYTES
+
     def commits(self) -> bool | None:
         """For a control batch: whether it commits a transaction. None: neither commit nor abort, or emptied."""
         body = self.data[HEADER_BYTES:]
@@ -91,13 +96,17 @@ def encode(
 
 
 def encode_keyed(
-    told: Sequence[bytes], producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+    told: Sequence[bytes],
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    attributes: int = 0,
 ) -> bytes:
     times = [keyed.time_of(each) for each in told]
     body = b"".join(
         _keyed_record(delta, time - times[0], each) for delta, (time, each) in enumerate(zip(times, told, strict=True))
     )
-    return _batch(body, len(told), times[0], producer_id, producer_epoch, base_sequence, max(times))
+    return _batch(body, len(told), times[0], producer_id, producer_epoch, base_sequence, max(times), attributes)
 
 
 def _batch(

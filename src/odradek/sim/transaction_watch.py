@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import Struct
 
+from odradek.coordinator.transaction.shard import TransactionShard
 from odradek.log.log import Log
 from odradek.replication.partition import Partition
 from odradek.sim.history import Violation
@@ -33,7 +34,8 @@ class TransactionsSeen:
         if not batch.is_transactional:
             return
         if not batch.is_control:
-            self.open.setdefault(batch.producer_id, batch.base_offset)
+            if not batch.is_empty:
+                self.open.setdefault(batch.producer_id, batch.base_offset)
             return
         committed = batch.commits()
         first = self.open.pop(batch.producer_id, None) if committed is not None else None
@@ -93,6 +95,29 @@ class StableWatch:
         held = {producer_id for producer_id, first in seen.open.items() if first < stable}
         ended = {batch.producer_id for batch in batches_between(log, high, log.log_end_offset) if batch.is_control}
         return held <= ended
+
+
+def check_ended(shards: Iterable[TransactionShard], leaders: Iterable[Partition], wall_ms: int) -> None:
+    """T1: a transaction that is stored as complete has its marker in every partition.
+
+    A coordinator that was deposed and does not know it yet only knows less. `leaders`: with the newest leader epochs,
+    so they have everything that was committed.
+    """
+    unended: dict[int, list[tuple[int, Partition]]] = {}
+    for leader in leaders:
+        for producer_id, producer in leader.log.known_producers(wall_ms).by_id.items():
+            if producer.transaction_start >= 0:
+                unended.setdefault(producer_id, []).append((producer.epoch, leader))
+    for shard in shards:
+        for transaction in shard.transactions.newest.values():
+            if not transaction.state.is_idle:
+                continue
+            for epoch, leader in unended.get(transaction.producer_id, ()):
+                if epoch < transaction.producer_epoch:
+                    raise Violation(
+                        f"T1 {transaction.transactional_id} is {transaction.state.value}, and the transaction of its "
+                        f"epoch {epoch} is still open in {leader}"
+                    )
 
 
 def check_open_transactions(log: Log, stored: StoredLog, wall_ms: int) -> None:

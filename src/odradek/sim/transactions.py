@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from odradek.sim.history import Place, Violation
+from odradek.sim.keyed import is_compacted, key_of, latest_by_key
 from odradek.sim.on_disk import StoredLog
 
 Identity = tuple[int, int]
@@ -42,6 +43,8 @@ class SeenTransaction:
     name: str
     # What it sent, in order, by partition.
     values: dict[Place, list[bytes]] = field(default_factory=dict)
+    # Where each of its records was acknowledged.
+    offsets: dict[bytes, int] = field(default_factory=dict)
     # Where the first batch of it was acknowledged, by partition.
     acked_at: dict[Place, int] = field(default_factory=dict)
     # By partition: the highest last stable offset that any reader had seen when the commit was first sent.
@@ -152,7 +155,7 @@ def check_transactions(history: TransactionHistory, final: Mapping[Place, Mappin
             transaction = owners[value]
             if transaction.outcome is Outcome.ABORTED:
                 raise _aborted_is_visible(transaction, place, offset)
-            if final[place].get(offset) != value:
+            if not _is_compacted(place) and final[place].get(offset) != value:
                 raise Violation(
                     f"J1 {place} offset {offset}: {value!r} was read, in the end {final[place].get(offset)!r}"
                 )
@@ -166,13 +169,42 @@ def check_transactions(history: TransactionHistory, final: Mapping[Place, Mappin
             found[value] = (place, offset)
     for transaction in history.transactions:
         _check_atomic(transaction, found)
+    for place, content in final.items():
+        if _is_compacted(place):
+            check_compacted_transactions(history, place, content, found)
+
+
+def check_compacted_transactions(
+    history: TransactionHistory, place: Place, content: Mapping[int, bytes], found: Mapping[bytes, object]
+) -> None:
+    """L6: the latest committed record of each key is left: no aborted record has replaced it."""
+    latest = latest_by_key(content)
+    for transaction in history.transactions:
+        elsewhere = [value for where, value in transaction.all_values() if not _is_compacted(where)]
+        if transaction.outcome is not Outcome.COMMITTED and not any(value in found for value in elsewhere):
+            continue
+        for value in transaction.values.get(place, ()):
+            offset = transaction.offsets.get(value, -1)
+            if latest.get(key_of(value), -1) < offset:
+                left = content.get(latest.get(key_of(value), -1))
+                raise Violation(
+                    f"L6 {place} lacks {value!r} at {offset} of {transaction.name}, which committed: {left!r}"
+                )
+
+
+def _is_compacted(place: Place) -> bool:
+    return is_compacted(f"{place[0]}-{place[1]}")
 
 
 def _check_atomic(transaction: SeenTransaction, found: Mapping[bytes, tuple[Place, int]]) -> None:
-    sent = transaction.all_values()
+    # Compaction may take some of them; `check_compacted_transactions` says which not.
+    sent = [(place, value) for place, value in transaction.all_values() if not _is_compacted(place)]
+    compacted = [value for place, value in transaction.all_values() if _is_compacted(place) and value in found]
     visible = [(place, value) for place, value in sent if value in found]
-    if transaction.outcome is Outcome.ABORTED and visible:
-        raise _aborted_is_visible(transaction, *found[visible[0][1]])
+    if transaction.outcome is Outcome.ABORTED and (visible or compacted):
+        raise _aborted_is_visible(transaction, *found[visible[0][1] if visible else compacted[0]])
+    if compacted and sent and not visible:
+        raise Violation(f"T1 {transaction.name}: {compacted[0]!r} is visible and none of its {len(sent)} other records")
     if transaction.outcome is Outcome.COMMITTED and sent and not visible:
         raise Violation(f"T6 {transaction.name} was committed, and none of its {len(sent)} records is visible")
     if visible and len(visible) < len(sent):
@@ -182,7 +214,7 @@ def _check_atomic(transaction: SeenTransaction, found: Mapping[bytes, tuple[Plac
             f"not {missing[0]!r}"
         )
     for place, values in transaction.values.items():
-        places = [found[value] for value in values if value in found]
+        places = [found[value] for value in values if value in found and not _is_compacted(place)]
         if any(where[0] != place for where in places) or [where[1] for where in places] != sorted(
             where[1] for where in places
         ):

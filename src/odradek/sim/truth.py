@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from odradek.base.ids import BrokerId, DirectoryId
+from odradek.coordinator.engine import Phase
 from odradek.coordinator.transaction.shard import TransactionShard
 from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
 from odradek.metadata.image import ClusterImage, PartitionImage
@@ -52,9 +53,15 @@ class Running:
         return [] if broker is None else broker.partitions.all()
 
     def transaction_shards(self) -> list[TransactionShard]:
-        """The transactions that it coordinates."""
+        """The transactions that it coordinates and has loaded."""
+        return [shard for phase, shard in self._hosted_transactions() if phase is Phase.ACTIVE]
+
+    def loads_transactions(self) -> bool:
+        return any(phase is Phase.LOADING for phase, _ in self._hosted_transactions())
+
+    def _hosted_transactions(self) -> list[tuple[Phase, TransactionShard]]:
         broker = getattr(self.node, "_broker", None)
-        return [] if broker is None else list(broker.transactions.shards())
+        return [] if broker is None else list(broker.transactions.hosted())
 
     def fetched(self) -> Iterator[tuple[BrokerId, Partition]]:
         """The partitions that it fetches, each with the leader that it fetches from."""

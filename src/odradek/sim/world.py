@@ -168,7 +168,7 @@ class World:
             machine.boot()
         topics = tuple(
             NewTopic(name=topic.name, partitions=topic.partitions, replicas=self.knobs.replicas, configs=topic.configs)
-            for topic in self.knobs.all_topics
+            for topic in self.knobs.created_topics
         )
         setter = TopicSetter("setter", self._errand("setter"), topics)
         await self._finish([self._start(setter)], "the topics were not created")
@@ -185,7 +185,7 @@ class World:
             watch: NodeWatch | ClusterWatch = NodeWatch(self.truth)
         else:
             offsets = ("__consumer_offsets", "__transaction_state") if self.knobs.groups_safe else ()
-            safe = tuple(topic.name for topic in self.knobs.all_topics if topic.safe)
+            safe = tuple(topic.name for topic in self.knobs.created_topics if topic.safe)
             watch = ClusterWatch(self.truth, (*offsets, *safe), self._cast.deletions, self._was_shortened)
         while True:
             watch.look()
@@ -282,7 +282,8 @@ class World:
             return
         errand = replace(self._errand("last committed"), request_timeout_s=SETTLING_S)
         seen = self._cast.transactions
-        reader = CommittedFinalReader("last committed", errand, plan.topic.places, seen, copies=plan.copiers > 0)
+        places = (*plan.topic.places, *(plan.accounts.places if plan.accounts is not None else ()))
+        reader = CommittedFinalReader("last committed", errand, places, seen, copies=plan.copiers > 0)
         await self._finish([self._start(reader)], "the last committed reader found no end")
         check_transactions(seen, reader.content)
         copied = [copied_offset(value) for content in reader.content.values() for value in content.values()]

@@ -14,7 +14,7 @@ from odradek.protocol.messages.p02_list_offsets import (
 )
 from odradek.sim.client import Address, BrokerConnection
 from odradek.sim.history import Place, Violation
-from odradek.sim.keyed import COMPACTED
+from odradek.sim.keyed import is_compacted
 from odradek.sim.records import SeenBatch, whole_batches
 from odradek.sim.workloads.refusals import refuse
 from odradek.sim.workloads.session import Session
@@ -33,7 +33,7 @@ class PartitionReader:
     def __init__(self, place: Place, position: int) -> None:
         self.place = place
         self.position = position
-        self._compacted = place[0] == COMPACTED
+        self._compacted = is_compacted(f"{place[0]}-{place[1]}")
         # The leader that answered with the offsets below.
         self._leadership: Leadership | None = None
         self.high_watermark = -1

@@ -25,7 +25,7 @@ from odradek.protocol.messages.p24_add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from odradek.protocol.messages.p26_end_txn import EndTxnRequest, EndTxnResponse
-from odradek.sim import records
+from odradek.sim import keyed, records
 from odradek.sim.history import Place, Violation
 from odradek.sim.transactions import Identity, SeenTransaction, TransactionHistory
 from odradek.sim.workloads.refusals import RETRIABLE, AskAgain
@@ -61,6 +61,9 @@ class TransactionalPlan:
     transactional_id: str
     history: TransactionHistory
     places: tuple[Place, ...]
+    # Of a compacted topic that some transactions write to as well.
+    accounts: tuple[Place, ...]
+    keys: int
     # Whether it speaks transaction.version 2.
     is_new: bool
     transactions: int
@@ -197,6 +200,9 @@ class TransactionalProducer(Worker):
             place = self.rng.choice(places)
             work.to_send.append(self.new_batch(work, place, self._new_values()))
         work.to_join = list(dict.fromkeys(batch.place for batch in work.to_send))
+        if self.plan.accounts and self.rng.random() < 0.5:
+            work.to_send.append(self._new_balance(work))
+            work.to_join.append(work.to_send[-1].place)
         if 0.65 <= fate < 0.8 and work.to_send:
             work.unawaited = [work.to_send.pop()]
             work.is_late = fate < 0.72
@@ -226,8 +232,17 @@ class TransactionalProducer(Worker):
         self._sequences[place] = sequence + len(values)
         work.seen.sends(place, values)
         self.history.sends(place, values, once=True)
-        data = records.encode(values, self.errand.clock.wall_ms(), *self.producer, sequence, records.TRANSACTIONAL)
+        if place in self.plan.accounts:
+            data = records.encode_keyed(values, *self.producer, sequence, records.TRANSACTIONAL)
+        else:
+            data = records.encode(values, self.errand.clock.wall_ms(), *self.producer, sequence, records.TRANSACTIONAL)
         return Batch(place, values, data)
+
+    def _new_balance(self, work: Work) -> Batch:
+        text = self._new_values()[0]
+        key = b"k%d" % self.rng.randrange(self.plan.keys)
+        told = keyed.tell(key, text, self.errand.clock.wall_ms(), deletes=False)
+        return self.new_batch(work, self.rng.choice(self.plan.accounts), [told])
 
     def _new_values(self) -> list[bytes]:
         first, self._values_made = self._values_made, self._values_made + self.rng.randint(1, 3)
@@ -297,6 +312,7 @@ class TransactionalProducer(Worker):
                 raise Violation(f"T4 {self.name} as {self.producer} wrote to {batch.place} after it had been replaced")
             work.to_send.remove(batch)
             work.seen.acked_at.setdefault(batch.place, answer.base_offset)
+            work.seen.offsets.update((value, answer.base_offset + n) for n, value in enumerate(batch.values))
             self.history.acknowledged(leader.incarnation, batch.place, answer.base_offset, batch.values)
 
     @property
