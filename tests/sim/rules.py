@@ -406,6 +406,8 @@ TRANSACTIONS = (
     ),
     log(
         *("drops_aborted", never, "ignoring aborted records when a log is compacted"),
+        seed=one(2, focuses.TRANSACTIONS_AND_COMPACTION, "L6"),
+        quick=False,
         stories=(
             "tests/log/test_transactional_compaction.py::"
             "test_aborted_record_does_not_replace_an_older_record_of_its_key",
@@ -413,6 +415,8 @@ TRANSACTIONS = (
     ),
     log(
         *("keeps_marker", never, "keeping a marker while records of its transaction are left"),
+        seed=one(3, focuses.TRANSACTIONS_AND_COMPACTION, "T3", "L4", "L6"),
+        quick=False,
         stories=(
             "tests/log/test_transactional_compaction.py::"
             "test_marker_of_a_commit_stays_while_a_record_of_its_transaction_stays",
@@ -439,6 +443,8 @@ COORDINATORS = (
     coordinator(
         *("has_ended", always, "waiting for the markers of all partitions"),
         "test_a_transaction_is_not_complete_before_every_partition_has_its_marker",
+        seed=three(5, focuses.TRANSACTIONS_AND_KILLS, "T1"),
+        quick=False,
     ),
     coordinator(
         *("resumes", never, "completing decided transactions after a failover"),

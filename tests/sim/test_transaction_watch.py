@@ -23,7 +23,14 @@ from odradek.sim.loop import Host
 from odradek.sim.on_disk import stored_logs
 from odradek.sim.ports import WALL_START_MS
 from odradek.sim.randomness import SimRng
-from odradek.sim.transaction_watch import StableWatch, check_open_transactions, check_transaction_indexes, seen_in
+from odradek.sim.transaction_watch import (
+    StableWatch,
+    check_ended,
+    check_open_transactions,
+    check_transaction_indexes,
+    seen_in,
+)
+from support.transaction_story import A, TransactionStory
 
 NOW = WALL_START_MS
 INDEX = "orders-0/00000000000000000000.txnindex"
@@ -165,3 +172,18 @@ def test_wrong_indexes(one, index, match):
     check_transaction_indexes(files, logs)
     with pytest.raises(Violation, match=match):
         check_transaction_indexes({**files, INDEX: index}, logs)
+
+
+def test_t1_transaction_is_complete_and_open_in_a_partition(one):
+    """The partition has epoch 0 of producer 1000, and the coordinator has completed that transaction."""
+    story = TransactionStory()
+    producer = story.begun(A)
+    one.write(producer.producer_id)
+    check_ended([story.shard], [one], NOW)
+    story.end(producer)
+    story.answer_all()
+    assert story.state == "CompleteCommit"
+    with pytest.raises(Violation, match="^T1 .* is still open in"):
+        check_ended([story.shard], [one], NOW)
+    one.end(producer.producer_id, committed=True)
+    check_ended([story.shard], [one], NOW)
