@@ -206,6 +206,31 @@ def test_a_member_that_fails_makes_the_others_rebalance():
     assert story.heartbeat(ids["alice"], 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_rebalance_still_waits_for_the_others_when_one_member_fails_during_it():
+    story = Story()
+    ids = story.form("alice", "bob", "carol", session_ms=10_000, rebalance_ms=60_000)
+    story.join("alice", ids["alice"], session_ms=10_000, rebalance_ms=60_000)
+    story.pass_time(9000)
+    story.heartbeat(ids["bob"], 1)
+    story.pass_time(2000)
+    assert sorted(story.group.members) == sorted([ids["alice"], ids["bob"]]), "carol is gone"
+    assert story.answer("alice") is None, "bob has not rejoined yet"
+    story.join("bob", ids["bob"], session_ms=10_000, rebalance_ms=60_000)
+    assert len(story.answer("alice").members) == 2
+
+
+def test_member_that_leaves_while_it_waits_for_its_assignment_gets_an_answer():
+    story = Story()
+    for who in ("alice", "bob"):
+        story.join(who, knows_its_id=True)
+    story.pass_time(0)
+    ids = {who: story.answer(who).member_id for who in ("alice", "bob")}
+    waiting = next(who for who, member_id in ids.items() if member_id != story.group.leader)
+    assert story.sync(waiting, ids[waiting], story.group.generation) is None
+    assert story.leave((ids[waiting], None)) == [ErrorCode.NONE]
+    assert story.answer(waiting).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_parked_join_keeps_its_member_alive_but_not_a_new_one_for_ever():
     story = Story()
     ids = story.form("alice", "bob", session_ms=10_000, rebalance_ms=1_000_000)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.effects import Producer
 from odradek.coordinator.group.changes import CommittedOffset, OffsetStored, PartitionKey
 from odradek.coordinator.group.offsets import OffsetStore
 from odradek.coordinator.group.shard import REMOVED_PER_TURN
 from odradek.coordinator.group.states import GroupState
 from support.group_story import GROUP, Story, subscription
 
+PRODUCER = Producer(7, 0)
 RETENTION_MS = 60_000
 CHECK_MS = 1000
 
@@ -102,6 +104,15 @@ def test_readers_see_an_offset_only_once_it_is_committed():
     assert story.committed().offset == 1
     story.commit()
     assert story.committed().offset == 2
+
+
+def test_offsets_of_a_replaced_member_are_refused_in_a_transaction_too():
+    """Without an answer the producer would wait until its request times out."""
+    story = Story()
+    ids = story.form("alice")
+    assert story.commit_offset(1, ids["alice"], 1, producer=PRODUCER) is ErrorCode.NONE
+    assert story.commit_offset(2, ids["alice"], 0, producer=PRODUCER) is ErrorCode.ILLEGAL_GENERATION
+    assert story.commit_offset(2, "stranger", 1, producer=PRODUCER) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_readers_see_a_deletion_only_once_it_is_committed():

@@ -8,6 +8,8 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_BROKER
 from odradek.base.invariants import InvariantBroken
 from odradek.base.limits import producer_epoch_max as EPOCH_MAX
+from odradek.coordinator.transaction.ending import Ending
+from odradek.coordinator.transaction.shard import RETRY_MS, Joining
 from odradek.coordinator.transaction.states import (
     END_ANSWERS,
     END_ANSWERS_BY_EPOCH,
@@ -16,7 +18,7 @@ from odradek.coordinator.transaction.states import (
     State,
     next_state,
 )
-from support.transaction_story import ID, A, B, C, TransactionStory
+from support.transaction_story import ID, A, Answered, B, C, TransactionStory
 
 NONE = ErrorCode.NONE
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -401,10 +403,6 @@ def test_markers_of_several_transactions_gather_while_a_leader_is_busy():
         producers[name] = story.init(transactional_id=name).value
     story.holds_markers = True
     for name, producer in producers.items():
-        from odradek.coordinator.transaction.ending import Ending
-        from odradek.coordinator.transaction.shard import Joining
-        from support.transaction_story import Answered
-
         joining = Joining(transactional_id=name, producer=producer, partitions=[A], client_version=2, waits=False)
         story.perform(story.shard.join(joining, Answered(), story.now))
         ending = Ending(transactional_id=name, producer=producer, commits=True, client_version=2)
@@ -419,6 +417,34 @@ def test_markers_of_several_transactions_gather_while_a_leader_is_busy():
     ]
     story.answer(second)
     assert {each.state for each in story.shard.transactions.newest.values()} == {State.COMPLETE_COMMIT}
+
+
+def test_transactions_that_end_together_are_completed_in_several_turns(monkeypatch):
+    monkeypatch.setattr("odradek.coordinator.transaction.shard.CHANGES_PER_TURN", 2)
+    story = TransactionStory(timed_out_check_interval_ms=1000)
+    story.holds_markers = True
+    for number in range(5):
+        producer = story.init(transactional_id=f"{number}", timeout_ms=1).value
+        joining = Joining(
+            transactional_id=f"{number}", producer=producer, partitions=[A], client_version=2, waits=False
+        )
+        story.perform(story.shard.join(joining, Answered(), story.now))
+    story.pass_time(2000)
+    story.answer_all()
+    story.pass_time(0)
+    assert {each.state for each in story.shard.transactions.newest.values()} == {State.COMPLETE_ABORT}
+
+
+def test_nothing_is_done_again_and_again_once_every_marker_is_confirmed():
+    story = TransactionStory()
+    story.marker_codes[B] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    producer = story.begun(A, B)
+    story.end(producer)
+    story.marker_codes.clear()
+    timers = len(story.timers)
+    story.pass_time(RETRY_MS)
+    assert story.state == "CompleteCommit"
+    assert len(story.timers) < timers
 
 
 def test_a_request_has_a_limited_number_of_markers(monkeypatch):

@@ -129,3 +129,12 @@ def test_corrupt_batch_is_reported_as_an_error_not_as_log_end(partition):
     with pytest.raises(KafkaError) as rotten:
         partition.log.read(1, 1000, 3, True)
     assert rotten.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_damaged_first_batch_is_an_error_also_for_a_read_that_returns_one_batch(partition):
+    partition.append(b"v" * 30)
+    partition.append(b"v" * 30)
+    partition.bytes_of(".log").pwrite(b"\0" * 20, 0)
+    with pytest.raises(KafkaError) as rotten:
+        partition.log.read(0, 1, 2, True)
+    assert rotten.value.code == ErrorCode.CORRUPT_MESSAGE

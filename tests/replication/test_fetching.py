@@ -87,6 +87,17 @@ def test_lost_fetch_session_is_restarted_at_once(code, session_id):
     assert (again.session_id, again.session_epoch, len(asked(again))) == (session_id, 0, 1)
 
 
+def test_reply_without_a_session_ends_the_session():
+    """A leader that restarted, or has too many sessions."""
+    _, asking = following()
+    asking.question(0)
+    asking.answered(reply(part()), 0, WALL_MS)
+    asking.question(0)
+    asking.answered(reply(part(), session_id=0), 0, WALL_MS)
+    again = asking.question(0)
+    assert (again.session_id, again.session_epoch, len(asked(again))) == (0, 0, 1)
+
+
 def test_fetch_after_a_lost_reply_names_all_partitions_and_replaces_the_session():
     _, asking = following()
     asking.question(0)

@@ -405,6 +405,16 @@ def test_delete_records_completes_when_all_live_replicas_have_deleted():
     assert (told, replicas[1].partition.low_watermark) == ([ErrorCode.NONE], 2)
 
 
+def test_delete_records_of_what_all_replicas_have_deleted_already_completes_at_once():
+    replicas = Replicas()
+    replicas[1].append("a", "b", "c")
+    replicas.catch_up(2, 3)
+    _deletes(replicas, 2)
+    for follower in (2, 3):
+        fetched(replicas, follower, 3, log_start_offset=2)
+    assert _deletes(replicas, 2) == [ErrorCode.NONE]
+
+
 def test_delete_records_does_not_wait_for_dead_replicas():
     replicas = Replicas()
     replicas[1].append("a", "b")

@@ -201,6 +201,29 @@ def test_high_watermark_stops_waiting_for_a_fenced_follower_outside_the_isr():
     run(scenario())
 
 
+def test_high_watermark_stops_waiting_for_a_follower_that_is_fenced_together_with_another_broker():
+    async def scenario():
+        async with DataBroker() as broker:
+            other, third = BROKER_ID + 1, BROKER_ID + 2
+            partition = led_with_another(broker, other)
+            broker.register(third)
+            epoch, now_ms = broker.broker.image.brokers[other].broker_epoch, broker.clock.monotonic_ms()
+            partition.fetched_by(other, epoch, 0, log_start_offset=0, now_ms=now_ms)
+            partition.isr_refused(partition.leading.proposal, ErrorCode.INELIGIBLE_REPLICA, now_ms)
+            partition.append(memoryview(batch("a")), 1, broker.clock.wall_ms())
+            image = broker.broker.image
+            broker.commit(
+                *(
+                    record
+                    for one in (third, other)
+                    for record in fence_broker(image, one, image.brokers[one].broker_epoch, "silent").records
+                )
+            )
+            assert partition.high_watermark == 1
+
+    run(scenario())
+
+
 def test_delete_records_stops_waiting_for_a_fenced_follower_outside_the_isr():
     async def scenario():
         async with DataBroker() as broker:

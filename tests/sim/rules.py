@@ -402,6 +402,8 @@ TRANSACTIONS = (
     ),
     log(
         *("truncates_transaction_index", never, "truncating the index of aborted transactions with the log"),
+        seed=three(6, focuses.DIVIDED_TRANSACTIONS, "L4", "T2"),
+        quick=False,
         stories=("tests/log/test_transactions.py::test_truncation_removes_aborted_transactions_with_their_markers",),
     ),
     log(

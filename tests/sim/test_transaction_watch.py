@@ -183,7 +183,7 @@ def test_t1_transaction_is_complete_and_open_in_a_partition(one):
     story.end(producer)
     story.answer_all()
     assert story.state == "CompleteCommit"
-    with pytest.raises(Violation, match="^T1 .* is still open in"):
+    with pytest.raises(Violation, match=r"^T1 .* is still open in"):
         check_ended([story.shard], [one], NOW)
     one.end(producer.producer_id, committed=True)
     check_ended([story.shard], [one], NOW)

@@ -171,7 +171,8 @@ class Story:
 
     def commit_offset(self, offset: int, member_id: str = "", generation: int = -1, *, topic="orders", partition=0,
                       instance=None, version: int = 8, metadata: str | None = "", retention_ms: int = -1,
-                      group: str = GROUP, topic_id: bytes = bytes(16)) -> ErrorCode | None:  # fmt: skip
+                      group: str = GROUP, topic_id: bytes = bytes(16), producer=None) -> ErrorCode | None:  # fmt: skip
+        """`producer`: commits in its transaction."""
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation,
@@ -190,7 +191,10 @@ class Story:
                 )
             ],
         )
-        self.perform(self.shard.commit_offsets(request, version, "committer", self.now))
+        if producer is None:
+            self.perform(self.shard.commit_offsets(request, version, "committer", self.now))
+        else:
+            self.perform(self.shard.commit_offsets_in_transaction(request, version, producer, "committer", self.now))
         response = self.answer("committer")
         if response is None:
             return None
