@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.monitor.lag.settings import LagSettings
 from odradek.testing import Embedded
+from odradek.watch import cluster_client, watched_cluster
 from odradek.watch.watched_cluster import ClusterSettings, WatchedCluster
 from support.waiting import wait_until
 
@@ -45,3 +46,20 @@ def test_the_first_group_of_a_cluster_and_groups_of_new_topics_are_found_soon(od
     for topic in ("first", "second"):
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
         wait_until(lambda topic=topic: is_found(topic), f"the group of {topic}", every_s=0.2)
+
+
+def test_a_cluster_that_cannot_be_reached_stays_unreachable(monkeypatch, caplog):
+    monkeypatch.setattr(cluster_client, "REQUEST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(watched_cluster, "RETRY_S", 0.05)
+    failures = []
+    fail = WatchedCluster._failed
+    monkeypatch.setattr(WatchedCluster, "_failed", lambda self, why: (failures.append(why), fail(self, why)))
+    settings = ClusterSettings(name="far", servers="127.0.0.1:1", topic_refresh_s=NEVER_S)
+    cluster = WatchedCluster(settings, LagSettings(), commits_every_s=0.01)
+    cluster.start()
+    try:
+        wait_until(lambda: len(failures) >= 3, "it failed three times")
+    finally:
+        cluster.stop()
+    assert cluster.problem is not None
+    assert "answers again" not in caplog.text

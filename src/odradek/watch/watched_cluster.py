@@ -215,6 +215,8 @@ class WatchedCluster:
         if self.problem is None:
             logger.warning("cannot read from cluster %s at %s, retrying: %s", self.name, self.settings.servers, why)
         self.problem = why
+        # The next turn asks again: without this it would seem to succeed, because nothing is due.
+        self._next_topics_s = 0.0
         self._stopping.wait(RETRY_S)
 
     def _well(self) -> None:
