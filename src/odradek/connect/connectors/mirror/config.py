@@ -130,11 +130,15 @@ class SyncingConfig(MirrorConfig):
         "Regular expressions of topics that are left out.", default=TOPICS_EXCLUDE, importance="HIGH", check=patterns
     )
     offset_syncs_topic_location: Literal["source", "target"] = option(
-        "The cluster with the topic of offset syncs.", default="source", group=OFFSETS
+        "The cluster with the topic of offset syncs.",
+        default="source",
+        name="offset-syncs.topic.location",
+        group=OFFSETS,
     )
     offset_syncs_topic_replication_factor: int = option(
         "Replicas of the topic of offset syncs; -1: the cluster's default.",
         default=-1,
+        name="offset-syncs.topic.replication.factor",
         check=at_least(-1),
         group=OFFSETS,
     )
@@ -174,7 +178,10 @@ class MirrorSourceConfig(SyncingConfig):
         "Mirror the heartbeats of the source cluster, whatever `topics` says.", default=True
     )
     emit_offset_syncs_enabled: bool = option(
-        "Write offset syncs, which mirror-checkpoints needs.", default=True, group=OFFSETS
+        "Write offset syncs, which mirror-checkpoints needs.",
+        default=True,
+        name="emit.offset-syncs.enabled",
+        group=OFFSETS,
     )
     offset_lag_max: int = option(
         "How many records a mirrored partition may move before the next offset sync.",

@@ -1,0 +1,1 @@
+"""Captures the changes of MariaDB and MySQL from the binlog."""

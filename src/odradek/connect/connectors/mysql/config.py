@@ -1,0 +1,111 @@
+"""The options of `mysql-cdc`: Debezium's names, defaults and meanings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from odradek.connect.options import Secret, at_least, not_empty, option
+
+SNAPSHOT = "Snapshot"
+TYPES = "Types"
+OPERATIONS = frozenset({"c", "u", "d", "none"})
+
+
+def _patterns(found: list[str]) -> str | None:
+    for each in found:
+        try:
+            re.compile(each)
+        except re.error as wrong:
+            return f"has {each!r}, which is not a regular expression: {wrong}"
+    return None
+
+
+def _operations(found: list[str]) -> str | None:
+    wrong = sorted(set(found) - OPERATIONS)
+    return f"has {wrong[0]!r}; operations are c, u, d or none" if wrong else None
+
+
+def _prefix(text: str) -> str | None:
+    return None if re.fullmatch(r"[A-Za-z0-9._-]+", text) else "must consist of letters, digits, '.', '_' and '-'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MysqlCdcConfig:
+    database_hostname: str = option("The address of the server.", importance="HIGH", check=not_empty)
+    database_port: int = option("Its port.", default=3306, importance="HIGH", check=at_least(1))
+    database_user: str = option(
+        "A user with REPLICATION SLAVE and REPLICATION CLIENT (MariaDB: BINLOG MONITOR), who may read the tables.",
+        importance="HIGH",
+        check=not_empty,
+    )
+    database_password: Secret | None = option("The user's password.", default=None, importance="HIGH")
+    database_server_id: int = option(
+        "A number for this connector that no replica of the server has.", importance="HIGH", check=at_least(1)
+    )
+    database_ssl_mode: Literal["disabled", "required", "verify_ca", "verify_identity"] = option(
+        "Whether the connection is encrypted, and what of the server's certificate is checked.", default="disabled"
+    )
+    database_ssl_ca: str | None = option("The file of trusted certificates, in PEM format.", default=None)
+    connect_timeout_ms: int = option("How long a connection may take.", default=30_000, check=at_least(1))
+    topic_prefix: str = option("Topics are PREFIX.DATABASE.TABLE.", importance="HIGH", check=_prefix)
+    database_include_list: list[str] = option("Regular expressions of databases.", default=[], check=_patterns)
+    database_exclude_list: list[str] = option(
+        "Regular expressions of databases that are left out.", default=[], check=_patterns
+    )
+    table_include_list: list[str] = option(
+        "Regular expressions of DATABASE.TABLE; the default is all tables.", default=[], check=_patterns
+    )
+    table_exclude_list: list[str] = option(
+        "Regular expressions of DATABASE.TABLE that are left out.", default=[], check=_patterns
+    )
+    column_include_list: list[str] = option(
+        "Regular expressions of DATABASE.TABLE.COLUMN.", default=[], check=_patterns
+    )
+    column_exclude_list: list[str] = option(
+        "Regular expressions of DATABASE.TABLE.COLUMN that are left out.", default=[], check=_patterns
+    )
+    snapshot_mode: Literal["initial", "no_data"] = option(
+        "initial: first all rows, then changes. no_data: only changes from now on.", default="initial", group=SNAPSHOT
+    )
+    snapshot_fetch_size: int = option("Rows that are read at once.", default=2_000, group=SNAPSHOT, check=at_least(1))
+    tombstones_on_delete: bool = option("Write a tombstone after each delete.", default=True)
+    skipped_operations: list[str] = option(
+        "Operations that are left out: c, u, d, or none.", default=["none"], check=_operations
+    )
+    include_schema_changes: Literal["false"] = option(
+        "Changes of tables are followed, but not written to a topic of their own.", default="false"
+    )
+    decimal_handling_mode: Literal["precise", "double", "string"] = option(
+        "How DECIMAL is written.", default="precise", group=TYPES
+    )
+    bigint_unsigned_handling_mode: Literal["long", "precise"] = option(
+        "How BIGINT UNSIGNED is written; long: as a number with sign.", default="long", group=TYPES
+    )
+    time_precision_mode: Literal["adaptive_time_microseconds", "connect"] = option(
+        "How dates and times are written.", default="adaptive_time_microseconds", group=TYPES
+    )
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = option(
+        "How BLOB and BINARY are written.", default="bytes", group=TYPES
+    )
+
+    def covers_table(self, database: str, table: str) -> bool:
+        if database in SYSTEM_DATABASES:
+            return False
+        return _is_wanted(database, self.database_include_list, self.database_exclude_list) and _is_wanted(
+            f"{database}.{table}", self.table_include_list, self.table_exclude_list
+        )
+
+    def covers_column(self, database: str, table: str, column: str) -> bool:
+        return _is_wanted(f"{database}.{table}.{column}", self.column_include_list, self.column_exclude_list)
+
+
+SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+
+
+def _is_wanted(name: str, included: list[str], excluded: list[str]) -> bool:
+    def found(patterns: list[str]) -> bool:
+        return any(re.fullmatch(each, name, re.IGNORECASE) for each in patterns)
+
+    return (not included or found(included)) and not found(excluded)
