@@ -94,7 +94,7 @@ def _try_seeds(rule: Rule, finding: Finding) -> None:
     found = rule.find()
     if found is None:
         finding.missed_by.append(f"{' and '.join(seed.finds)}, in all seeds of {seed.size}")
-    elif (problem := seed.problem(found.number)) is not None:
+    elif (problem := seed.run(found.number, faults_until_s=found.after_s).problem) is not None:
         finding.missed_by.append(f"seed {found.number}, which fails with all rules as well: {problem}")
     else:
         finding.caught_by.append(f"{checker_of(found.problem)}, seed {found.number} of {seed.size}")

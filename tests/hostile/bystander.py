@@ -1,12 +1,14 @@
 """A normal client that produces all the time and records the latency of each reply.
 
-Pauses of the whole machine are subtracted.
+Pauses of the whole machine are subtracted. So is the time for which the client and the broker's event loop waited for a
+CPU.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 from hostile.standstills import Standstills
 from support.waiting import wait_until
@@ -17,9 +19,11 @@ PAUSE_S = 0.005
 
 
 class Bystander:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, broker_pid: int) -> None:
         self._port = port
-        self._served: list[tuple[float, float]] = []  # times of each request and its reply
+        self._event_loop = f"{broker_pid}/task/{broker_pid}"
+        # Of each request: its time, the time of its reply, and the wait for a CPU between them.
+        self._served: list[tuple[float, float, float]] = []
         self._standstills = Standstills()
         self.acknowledged = 0
         self.failure: Exception | None = None
@@ -40,8 +44,8 @@ class Bystander:
     def latencies_s(self, served: int = 0) -> list[float]:
         """The latencies of the replies after the first `served` ones."""
         return [
-            answered_s - asked_s - self._standstills.longest_s(asked_s, answered_s)
-            for asked_s, answered_s in self._served[served:]
+            answered_s - asked_s - max(self._standstills.longest_s(asked_s, answered_s), waited_s)
+            for asked_s, answered_s, waited_s in self._served[served:]
         ]
 
     def wait_for_more(self, count: int = 5) -> None:
@@ -68,11 +72,17 @@ class Bystander:
         try:
             with Wire(self._port) as wire:
                 while not self._stopped.is_set():
-                    started = time.perf_counter()
+                    waited_s, started = self._waited_for_cpu_s(), time.perf_counter()
                     answer = wire.produce(TOPIC, batch(b"%d" % self.acknowledged))
                     assert answer.error_code == 0
-                    self._served.append((started, time.perf_counter()))
+                    ended = time.perf_counter()
+                    self._served.append((started, ended, self._waited_for_cpu_s() - waited_s))
                     self.acknowledged += 1
                     self._stopped.wait(PAUSE_S)
         except Exception as failure:  # noqa: BLE001, raised in `wait_for_more`
             self.failure = failure
+
+    def _waited_for_cpu_s(self) -> float:
+        """How long this thread and the broker's event loop were ready to run, and other processes ran instead."""
+        waits = (Path(f"/proc/{task}/schedstat").read_text().split()[1] for task in ("thread-self", self._event_loop))
+        return sum(map(int, waits)) / 1e9

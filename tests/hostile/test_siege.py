@@ -59,7 +59,7 @@ def castle(tmp_path_factory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="module")
 def bystander(castle: BrokerProcess) -> Iterator[Bystander]:
-    living = Bystander(castle.port)
+    living = Bystander(castle.port, castle.pid)
     living.start()
     yield living
     living.stop()
