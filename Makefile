@@ -61,6 +61,7 @@ check: .venv/dev
 BESIDE := -n 2 -o faulthandler_timeout=590
 
 unit: .venv/dev
+	@sh tests/support/install-chromium.sh
 	@sh tests/support/install-prometheus.sh
 	@sh tests/support/install-postgres.sh
 	@sh tests/support/install-mariadb.sh

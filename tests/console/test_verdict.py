@@ -198,6 +198,16 @@ def test_a_group_that_keeps_up_is_not_mentioned():
     assert told(with_group(healthy(), "billing", Status.OK)) == []
 
 
+def test_a_group_whose_lag_grows_is_too_slow_even_if_it_falls_at_times():
+    growing = with_group(healthy(), "billing", Status.OK)
+    growing = replace(growing, groups={"billing": replace(growing.groups["billing"], growth=28.0)})
+    finding = verdict(growing).findings[0]
+    assert finding.what == "Group billing is falling behind"
+    assert finding.why.startswith(
+        "Its lag grew by 28 records a second in the last minutes: its consumers are too slow. "
+    )
+
+
 def test_stuck_groups_come_before_slow_ones_and_the_rest_is_counted():
     snapshot = with_group(healthy(), "slow", Status.WARN, lag=10**9)
     for number in range(GROUPS_MAX):

@@ -16,6 +16,8 @@ from odradek.monitor.lag.evaluation import Status
 
 NAMED_MAX = 3
 GROUPS_MAX = 5
+# A group that is this far behind, and falls further behind, is too slow.
+BEHIND_S = 60
 DISK_WARN_SHARE, DISK_BAD_SHARE = 0.85, 0.95
 # Below this, a broker cannot even roll a segment.
 DISK_FULL_BYTES = 64 * 2**20
@@ -314,8 +316,17 @@ _STEPS = {
 }
 
 
+def rule_of(group: Group) -> Status:
+    """Burrow's rule. It is lenient with a group whose lag sometimes falls while it grows: that is WARN here, too."""
+    if group.lag is None:
+        return Status.OK
+    if group.lag.worst is Status.OK and (group.growth or 0) >= 1 and group.lag.age.seconds >= BEHIND_S:
+        return Status.WARN
+    return group.lag.worst
+
+
 def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
-    unwell = [group for group in groups if group.lag is not None and group.lag.worst in _RULES]
+    unwell = [group for group in groups if rule_of(group) in _RULES]
     unwell.sort(key=lambda group: (-_severity(group), -_lag(group)))
     for group in unwell[:GROUPS_MAX]:
         yield _unwell(group)
@@ -333,26 +344,28 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
 def _unwell(group: Group) -> Finding:
     if group.lag is None:
         raise ValueError(f"group {group.name} has no lag")
-    rule = group.lag.worst
+    rule = rule_of(group)
     what, why = _RULES[rule]
     step = _STEPS[rule]
     if rule is Status.STOP and group.state == "Empty":
         what, why = "has no consumers", "All its consumers have gone, and records wait"
         step = "Start its consumers. If nobody needs the group any more, delete it"
+    if group.lag.worst is not rule:
+        why = f"Its lag grew by {group.growth:,.0f} records a second in the last minutes: its consumers are too slow"
     behind = f"{group.lag.total_lag:,} records" + (
         f", {_time(group.lag.age.seconds)}," if group.lag.age.seconds else ""
     )
     return Finding(
         level=Level.WARN,
         what=f"Group {group.name} {what}",
-        why=f"{why} ({rule.name}). It is {behind} behind",
+        why=f"{why}{f' ({rule.name})' if group.lag.worst is rule else ''}. It is {behind} behind",
         step=step,
         path=f"/groups/{quote(group.name, safe='')}",
     )
 
 
 def _severity(group: Group) -> int:
-    return 0 if group.lag is None or group.lag.worst is Status.WARN else 1
+    return 0 if rule_of(group) is Status.WARN else 1
 
 
 def _lag(group: Group) -> int:

@@ -13,7 +13,7 @@ from odradek.client.wire import NoAnswer
 from odradek.console.collecting import figures, layout
 from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.events import EVENTS_MAX, happened
-from odradek.console.collecting.history import SAMPLES_MAX, History
+from odradek.console.collecting.history import SAMPLES_MAX, History, growth
 from odradek.console.collecting.node_figures import NodeReader
 from odradek.console.collecting.parts import Part, Parts
 from odradek.console.collecting.snapshot import Broker, Event, Group, LogDir, Snapshot
@@ -140,15 +140,20 @@ class Collector:
         if self._due.is_now("groups", GROUPS_EVERY_S):
             with self._due.measured("groups"):
                 groups = {
-                    name: replace(group, lag=groups[name].lag if name in groups else None)
+                    name: replace(group, lag=groups[name].lag, growth=groups[name].growth) if name in groups else group
                     for name, group in figures.read_groups(self._cluster, alive).items()
                 }
             read_ms["groups"] = now_ms()
         if self._due.is_now("lag", LAG_EVERY_S) or any(each.lag is None for each in groups.values()):
             with self._due.measured("lag"):
-                groups = {name: replace(group, lag=self._watched.summary(name)) for name, group in groups.items()}
+                groups = {name: self._with_lag(group) for name, group in groups.items()}
             read_ms["lag"] = now_ms()
         return replace(now, groups=groups, lag_is_known=self._watched.is_ready)
+
+    def _with_lag(self, group: Group) -> Group:
+        lag = self._watched.summary(group.name)
+        behind = lag is not None and lag.total_lag
+        return replace(group, lag=lag, growth=growth(self.history.points(f"group/{group.name}")) if behind else None)
 
     def _brokers(self, found: tuple[Broker, ...], before: Snapshot, read_ms: dict[str, int]) -> tuple[Broker, ...]:
         """With what was read of their disks and over their HTTP."""

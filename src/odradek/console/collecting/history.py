@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 SAMPLES_MAX = 900  # of the figures of the whole cluster: an hour at one in four seconds
@@ -37,6 +37,18 @@ class Series:
 
     def values(self) -> array[float]:
         return array("d", self._values)
+
+
+GROWTH_MS = 300_000
+GROWTH_MS_MIN = 60_000
+
+
+def growth(points: Sequence[Point]) -> float | None:
+    """The change per second over the last minutes; None before there are samples of one minute."""
+    recent = [point for point in points if point.at_ms >= points[-1].at_ms - GROWTH_MS]
+    if len(recent) < 2 or recent[-1].at_ms - recent[0].at_ms < GROWTH_MS_MIN:
+        return None
+    return (recent[-1].value - recent[0].value) / (recent[-1].at_ms - recent[0].at_ms) * 1000
 
 
 class History:
