@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -22,6 +23,9 @@ _log = logging.getLogger("odradek.connect")
 SESSION_MS = 6_000
 HEARTBEAT_MS = 1_000
 RENEW_EVERY_S = 0.5
+# How often the log end is asked for, and for how long: much shorter than a lease.
+END_EVERY_S = 5.0
+END_WITHIN_S = 0.5
 POLL_S = 0.1
 
 
@@ -36,6 +40,9 @@ class Membership:
         self._changed = changed
         self._is_owner = False
         self._held_until_s = 0.0
+        # The committed offset. It is the log end: a group that commits and stays behind looks stalled to every monitor.
+        self._end = 0
+        self._next_end_s = 0.0
         self._stop = threading.Event()
         self._consumer = Consumer(
             {
@@ -78,6 +85,7 @@ class Membership:
             if self._is_owner and now >= next_renewal_s:
                 next_renewal_s = now + RENEW_EVERY_S
                 self._renew(now)
+                self._look_at_end(now)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)
@@ -97,9 +105,17 @@ class Membership:
     def _renew(self, asked_s: float) -> None:
         """The lease counts from before the request: the coordinator may have answered long ago."""
         try:
-            self._consumer.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=False)
+            self._consumer.commit(offsets=[TopicPartition(self._topic, 0, self._end)], asynchronous=False)
         except KafkaException as refused:
             error: KafkaError = refused.args[0]
             _log.info("the lease was not renewed: %s", error.str())
         else:
             self._held_until_s = asked_s + LEASE_S
+
+    def _look_at_end(self, now_s: float) -> None:
+        """After a renewal, so that a slow answer leaves time for the next one."""
+        if now_s < self._next_end_s:
+            return
+        self._next_end_s = now_s + END_EVERY_S
+        with suppress(KafkaException):
+            _, self._end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=END_WITHIN_S)
