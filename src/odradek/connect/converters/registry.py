@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ MAGIC = 0
 FRAME = struct.Struct(">bI")  # the magic byte, and the schema's id
 TIMEOUT_S = 10.0
 RESPONSE_BYTES_MAX = 4 << 20
+REFERENCES_DEPTH_MAX = 20
 CONTENT = "application/vnd.schemaregistry.v1+json"
 
 Kind = Literal["AVRO", "PROTOBUF", "JSON"]
@@ -59,6 +61,15 @@ class RegistryOptions:
         return record if name == "RecordNameStrategy" else f"{topic}-{record}"
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A schema in the registry. `references` has the schemas that it refers to, by the names that it uses for them."""
+
+    text: str
+    kind: str
+    references: Mapping[str, Stored]
+
+
 class RefusedByRegistry(CannotConvert):
     """The registry does not accept a schema, or does not have it."""
 
@@ -70,7 +81,7 @@ class Registry:
         self._options = options
         self._urls = [_address(url) for url in options.schema_registry_url]
         self._ids: OrderedDict[tuple[str, str], int] = OrderedDict()
-        self._schemas: OrderedDict[int, tuple[str, str]] = OrderedDict()
+        self._schemas: OrderedDict[tuple[int, str], Stored] = OrderedDict()
 
     def id_of(self, subject: str, kind: Kind, schema: str) -> int:
         """The id of a schema in a subject; registers it if `auto.register.schemas` is on."""
@@ -85,19 +96,34 @@ class Registry:
         self._trim(self._ids)
         return known
 
-    def schema_of(self, schema_id: int, query: str = "") -> tuple[str, str]:
-        """The schema with this id, and its type."""
-        known = self._schemas.get(schema_id)
+    def schema_of(self, schema_id: int) -> tuple[str, str]:
+        """The schema with this id, and its type. Refuses a schema that refers to others."""
+        known = self.stored(schema_id)
+        if known.references:
+            raise RefusedByRegistry(
+                f"schema {schema_id} refers to other schemas, which is not supported for {known.kind}"
+            )
+        return known.text, known.kind
+
+    def stored(self, schema_id: int, query: str = "") -> Stored:
+        """The schema with this id, and all schemas that it refers to."""
+        known = self._schemas.get((schema_id, query))
         if known is None:
-            found = self._call(f"/schemas/ids/{schema_id}{query}")
-            if found.get("references"):
-                raise RefusedByRegistry(f"schema {schema_id} refers to other schemas, which is not supported")
-            known = str(found["schema"]), str(found.get("schemaType", "AVRO"))
-            self._schemas[schema_id] = known
+            known = self._whole(self._call(f"/schemas/ids/{schema_id}{query}"), query, 0)
+            self._schemas[schema_id, query] = known
             self._trim(self._schemas)
         else:
-            self._schemas.move_to_end(schema_id)
+            self._schemas.move_to_end((schema_id, query))
         return known
+
+    def _whole(self, found: dict[str, Any], query: str, depth: int) -> Stored:
+        if depth > REFERENCES_DEPTH_MAX:
+            raise RefusedByRegistry(f"schemas refer to others more than {REFERENCES_DEPTH_MAX} levels deep")
+        references = {}
+        for each in found.get("references") or ():
+            path = f"/subjects/{urllib.parse.quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
+            references[str(each["name"])] = self._whole(self._call(path + query), query, depth + 1)
+        return Stored(str(found["schema"]), str(found.get("schemaType", "AVRO")), references)
 
     def _trim(self, cache: OrderedDict[Any, Any]) -> None:
         while len(cache) > self._options.schemas_cache_size:
