@@ -149,9 +149,38 @@ def test_topic_create_creates_valid_topics_when_others_are_refused(odradek: Embe
     result = odradek_command(odradek, "topic", "create", "x", "a", "bad name", "y", "x")
     assert result.exit_code == 1
     assert sorted(result.stdout.splitlines()) == ["created x", "created y"]
-    assert [line.split(":")[1] for line in sorted(result.stderr.splitlines())] == [" a", " bad name"]
+    invalid, exists = sorted(result.stderr.splitlines())
+    assert invalid.startswith("Error: bad name: ")
+    assert exists == 'Error: topic "a" already exists. Skip topics that exist with --if-not-exists'
     again = succeed(odradek, "topic", "create", "--if-not-exists", "x", "z")
     assert sorted(again.splitlines()) == ["created z", "x exists already"]
+
+
+def test_add_partitions_says_that_a_topic_does_not_exist_or_has_as_many(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "a", "-p", "2")
+    missing = odradek_command(odradek, "topic", "add-partitions", "nope", "-p", "3")
+    assert (missing.exit_code, missing.stderr) == (
+        3,
+        'Error: topic "nope" does not exist. List topics with: odradek topic ls\n',
+    )
+    enough = odradek_command(odradek, "topic", "add-partitions", "a", "-p", "2")
+    assert enough.stderr.startswith('Error: topic "a" already has 2 partitions or more. Partitions cannot be removed')
+
+
+def test_a_misspelt_command_gets_the_nearest_name() -> None:
+    assert "No such command 'topc'. Did you mean 'topic'?" in CliRunner().invoke(main, ["topc", "ls"]).stderr
+    assert "No such command 'frobnicate'." in CliRunner().invoke(main, ["frobnicate"]).stderr
+
+
+def test_help_of_a_group_shows_the_whole_first_sentence_of_each_command() -> None:
+    for group in ("topic", "cluster", "group", "txn", "streams", "connect"):
+        shown = CliRunner().invoke(main, [group, "--help"]).stdout
+        assert "..." not in shown.partition("Commands:")[2], shown
+
+
+def test_a_data_directory_that_cannot_be_created_is_named_with_the_reason() -> None:
+    refused = CliRunner().invoke(main, ["up", "--data", "/proc/nowhere", "--port", "0"])
+    assert refused.stderr == "Error: cannot use /proc/nowhere: No such file or directory\n"
 
 
 def test_a_name_given_twice_is_deleted_once(odradek: Embedded) -> None:

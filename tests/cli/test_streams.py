@@ -156,7 +156,7 @@ def test_status_says_since_when_an_application_is_starting(odradek, tmp_path):
     [row] = json.loads(streams("status", "fleet", "--state-dir", state, "-o", "json").stdout)
     tenure.end()
     assert "fleet.positions  starting" in said.stdout
-    assert re.search(r"fleet is starting since 20\S+, for \d+ s: process \d+ on ", said.stderr)
+    assert re.search(r"fleet has been starting for \d+ s, since 20\S+: process \d+ on ", said.stderr)
     assert row["state"] == "starting"
     assert "starting" not in streams("status", "fleet", "--state-dir", state).output
 
@@ -176,7 +176,7 @@ def test_status_warns_of_a_query_that_cannot_keep_up_while_it_runs(odradek, tmp_
 def test_reset_shows_first_and_does_it_with_yes(odradek, app_file, tmp_path):
     state = str(tmp_path / "state")
     arguments = ["reset", app_file, "--state-dir", state, "-b", odradek.bootstrap_servers]
-    assert "nothing to forget" in streams(*arguments).stderr
+    assert "nothing to delete" in streams(*arguments).stderr
     layout = record(state, odradek.bootstrap_servers)
     cluster = Admin(odradek.bootstrap_servers)
     cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})

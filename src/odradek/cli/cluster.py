@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.consent import Consent, destructive
+from odradek.cli.groups import Group
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import REQUEST_TIMEOUT_S, admin_client, bootstrap_option, complain, refusals_told
 
@@ -21,7 +22,7 @@ NEW_VOTER_FORM, VOTER_FORM = "ID@HOST:PORT[:DIRECTORY-ID]", "ID[:DIRECTORY-ID]"
 TOPIC_RESOURCE, MIN_IN_SYNC = 2, "min.insync.replicas"
 
 
-@click.group("cluster")
+@click.group("cluster", cls=Group)
 def command() -> None:
     """Show and change brokers, metadata quorum and partition placement."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.config_requests import APPEND, DELETE, KINDS, SET, SUBTRACT, Change, alter, described, listed
+from odradek.cli.groups import Group
 from odradek.cli.names import complete_topics
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import bootstrap_option
@@ -21,7 +22,7 @@ SET_HERE = {"topic": (1,), "broker": (2, 3, 4), "client-metrics": (7,)}
 ROOT_LOGGER = "root"
 
 
-@click.group("config")
+@click.group("config", cls=Group)
 def command() -> None:
     """Show and change configs.
 

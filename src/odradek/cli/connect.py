@@ -14,6 +14,7 @@ import click
 from odradek.cli import connect_dlq
 from odradek.cli.connect_remote import Service, described, url_option
 from odradek.cli.consent import Consent, destructive
+from odradek.cli.groups import Group
 from odradek.cli.output import Row, output_option, print_rows
 from odradek.cli.remote import (
     bootstrap_option,
@@ -27,7 +28,7 @@ from odradek.cli.remote import (
 NONE = "no connectors; create one with `odradek connect create NAME connector.class=… …`"
 
 
-@click.group("connect")
+@click.group("connect", cls=Group)
 def command() -> None:
     """Run connectors: other systems' data into topics, and topics out to other systems."""
 
@@ -38,11 +39,16 @@ command.add_command(connect_dlq.command)
 @command.command()
 @bootstrap_option
 @click.option(
-    "--group-id", default="connect-cluster", show_default=True, help="Services of one group stand in for each other."
+    "--group-id",
+    default="connect-cluster",
+    show_default=True,
+    help="One service of a group is active, the others stand by.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8083, show_default=True, type=click.IntRange(0, 65535))
-@click.option("--master", help="A Spark cluster, as spark://host:7077; else this machine.")
+@click.option(
+    "--port", default=8083, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 picks a free one."
+)
+@click.option("--master", help="A Spark cluster, such as spark://host:7077. [default: this machine]")
 @click.option(
     "--replication-factor", default=-1, type=click.IntRange(-1), help="Replicas of the service's three topics."
 )
@@ -72,7 +78,7 @@ def serve(
     exactly_once_source_support: str,
     settings: Mapping[str, str],
 ) -> None:
-    """Run a connect service until Ctrl-C. Its state is in topics: started again, it goes on where it was."""
+    """Run a connect service until Ctrl-C. Its state is in topics: after a restart it resumes its connectors."""
     from odradek.client.records import ClientError
     from odradek.connect.foreground import serve_in_foreground
     from odradek.connect.service.settings import Settings

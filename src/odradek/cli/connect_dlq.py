@@ -9,6 +9,7 @@ import click
 
 from odradek.cli.connect_remote import Service, url_option
 from odradek.cli.consent import Consent, destructive
+from odradek.cli.groups import Group
 from odradek.cli.output import Row, output_option, print_rows
 from odradek.cli.remote import (
     NOT_FOUND,
@@ -30,7 +31,7 @@ TEXT_CHARS_MAX = 60
 NONE = "no dead letters"
 
 
-@click.group("dlq")
+@click.group("dlq", cls=Group)
 def command() -> None:
     """List, show and redrive the dead letters of connectors."""
 

@@ -54,7 +54,8 @@ class Service:
         except urllib.error.HTTPError as refused:
             fail(_message(refused), NOT_FOUND if refused.code == 404 else FAILED)
         except (urllib.error.URLError, TimeoutError) as unreachable:
-            why = getattr(unreachable, "reason", unreachable)
+            reason = getattr(unreachable, "reason", unreachable)
+            why = getattr(reason, "strerror", None) or reason
             fail(
                 f"no answer from {self._url} ({why}).\nStart a service with `odradek connect serve`, "
                 "or name another with --url.",

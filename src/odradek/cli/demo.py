@@ -6,10 +6,12 @@ from importlib import import_module
 
 import click
 
+from odradek.cli.groups import Group
+
 DURATION_HELP = "Stop after this many seconds and check the results. Without it, run until Ctrl-C."
 
 
-@click.group("demo", invoke_without_command=True)
+@click.group("demo", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Run a live demo. The default is trucking."""

@@ -10,6 +10,7 @@ from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import each_told, patiently
 from odradek.cli.group_lag import lag
 from odradek.cli.group_requests import all_groups, described_group, no_group
+from odradek.cli.groups import Group
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
@@ -32,7 +33,7 @@ REFUSED_DELETION = {
 }
 
 
-@click.group("group")
+@click.group("group", cls=Group)
 def command() -> None:
     """List, describe, reset and delete consumer groups."""
 

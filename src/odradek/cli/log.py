@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from odradek.cli.groups import Group
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.record_text import text_of
 from odradek.cli.remote import FAILED, NOT_FOUND, fail
@@ -20,7 +21,7 @@ from odradek.protocol.txn_marker import read_marker
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-@click.group("log")
+@click.group("log", cls=Group)
 def command() -> None:
     """Dump and verify segment files."""
 

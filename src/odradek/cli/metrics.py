@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from odradek.cli.groups import Group
 from odradek.cli.output import output_option, print_rows
 
 
-@click.group("metrics")
+@click.group("metrics", cls=Group)
 def command() -> None:
     """List the metrics; print alert rules for Prometheus and a dashboard for Grafana.
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.groups import Group
 from odradek.cli.log_format import log_format_option
+from odradek.cli.reasons import reason
 from odradek.cli.remote import fail
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ config_option = click.option(
 )
 
 
-@click.group("node")
+@click.group("node", cls=Group)
 def command() -> None:
     """Format and start a cluster node from a properties file."""
 
@@ -50,7 +52,7 @@ def start(file: Path, verbose: bool, log_format: str, until_stdin_ends: bool) ->
             lifeline=sys.stdin.fileno() if until_stdin_ends else None,
         )
     except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:
-        raise click.ClickException(str(refused)) from refused
+        raise click.ClickException(reason(refused)) from refused
 
 
 @command.command("format")

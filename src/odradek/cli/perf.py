@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.groups import Group
 from odradek.cli.names import topic_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
+    ACKS_HELP,
+    CODECS,
+    COMPRESSION_HELP,
     REQUEST_TIMEOUT_S,
     bootstrap_option,
     client_config,
@@ -30,7 +34,7 @@ MB = 1_000_000
 STALLED_S = 30.0
 
 
-@click.group("perf")
+@click.group("perf", cls=Group)
 def command() -> None:
     """Measure throughput and latency.
 
@@ -45,8 +49,8 @@ def command() -> None:
 @click.option("-n", "--records", type=click.IntRange(1), default=100_000, show_default=True, help="Number of records.")
 @click.option("-s", "--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each value.")
 @click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help=ACKS_HELP)
+@click.option("-z", "--compression", type=click.Choice(CODECS), default="none", help=COMPRESSION_HELP)
 @client_options
 def produce(
     bootstrap: str, output: str, topic: str, records: int, size: int, rate: int | None, acks: str, compression: str,

@@ -18,6 +18,9 @@ from odradek.cli.names import topic_argument
 from odradek.cli.record_sizes import too_large_for_client, too_large_for_topic
 from odradek.cli.record_text import bytes_of
 from odradek.cli.remote import (
+    ACKS_HELP,
+    CODECS,
+    COMPRESSION_HELP,
     PATIENCE_S,
     bootstrap_option,
     client_config,
@@ -65,8 +68,8 @@ class Outgoing:
 @click.option("-p", "--partition", type=int, help="Write to this partition, regardless of the key.")
 @click.option("--keep-partition", is_flag=True, help="With jsonl: write to the partition that the document names.")
 @click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
-@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("-z", "--compression", type=click.Choice(CODECS), default="none", help=COMPRESSION_HELP)
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help=ACKS_HELP)
 @client_options
 def command(
     bootstrap: str, topic: str, files: tuple[Path, ...], form: str, compression: str, acks: str, rate: int | None,

@@ -29,6 +29,10 @@ PATIENCE_S = 3.0
 NO_TOPIC = 'topic "{}" does not exist. List topics with: odradek topic ls'
 NO_GROUP = 'group "{}" does not exist. List groups with: odradek group ls'
 NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
+# Options of all commands that write records.
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+COMPRESSION_HELP = "The codec of the batches."
+ACKS_HELP = "Replicas that acknowledge a record: no broker, the leader, or all in-sync replicas."
 TIMEOUT_CODES = {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
 
 

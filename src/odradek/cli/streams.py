@@ -1,4 +1,4 @@
-"""`odradek streams`: run applications, look at them, begin again."""
+"""`odradek streams`: runs, shows and resets applications."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from odradek.cli.consent import Consent, destructive
+from odradek.cli.groups import Group
 from odradek.cli.output import Row, output_option, print_rows
 from odradek.cli.remote import BOOTSTRAP_VARIABLE, NOT_FOUND, addresses, fail, require_somebody_there
 
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group("streams")
+@click.group("streams", cls=Group)
 def command() -> None:
-    """Run streaming applications, look at them, begin again.
+    """Run, inspect and reset streaming applications on Spark.
 
-    APP is a file, `app.py` or `app.py:name` if it has several; where it says so also the name of an application that
-    has run here.
+    APP is a file: `app.py`, or `app.py:name` if the file has several applications. `status` and `reset` also take the
+    name of an application that has run from this state directory.
     """
 
 
@@ -46,7 +47,7 @@ def bootstrap_option(command: F) -> F:
         envvar=BOOTSTRAP_VARIABLE,
         callback=addresses,
         metavar="HOST[:PORT],...",
-        help=f"Where the cluster is, instead of what the application says; also {BOOTSTRAP_VARIABLE}.",
+        help=f"Addresses of the cluster; overrides the application; also {BOOTSTRAP_VARIABLE}.",
     )(command)
 
 
@@ -54,14 +55,16 @@ def state_option(command: F) -> F:
     return click.option(
         "--state-dir",
         envvar="ODRADEK_STREAMS_STATE_DIR",
-        help="Where checkpoints and views are, instead of what the application says (./.odradek-streams).",
+        help="Directory of checkpoints and views; overrides the application. [default: ./.odradek-streams]",
     )(command)
 
 
 @command.command()
 @click.argument("app")
 @click.option(
-    "--master", envvar="ODRADEK_STREAMS_MASTER", help="A Spark cluster, as spark://host:7077; else this machine."
+    "--master",
+    envvar="ODRADEK_STREAMS_MASTER",
+    help="A Spark cluster, such as spark://host:7077. [default: this machine]",
 )
 @bootstrap_option
 @state_option
@@ -86,7 +89,7 @@ def run(
     otlp: str | None,
     dogstatsd: str | None,
 ) -> None:
-    """Run an application until Ctrl-C. Started again, it goes on where it was."""
+    """Run an application until Ctrl-C. After a restart it resumes from its checkpoint."""
     from odradek.streams.api.loading import pickle_by_value
     from odradek.streams.graph.settings import ENVIRONMENT
 
@@ -110,12 +113,12 @@ def run(
     type=click.Choice(["text", "json", "svg"]),
     default="text",
     show_default=True,
-    help="Words, data, or a drawing.",
+    help="Output format.",
 )
 @bootstrap_option
 @state_option
 def describe(app: str, file: Path | None, output: str, bootstrap: str | None, state_dir: str | None) -> None:
-    """Show the queries and steps of an application, as text or drawn; into FILE if one is named. Starts nothing."""
+    """Show the queries and steps of an application without running it. Writes to FILE if one is given."""
     from odradek.streams.run.describe import as_data
     from odradek.streams.run.describe import describe as in_words
     from odradek.streams.run.drawing import draw
@@ -164,7 +167,7 @@ def list_applications(state_dir: str | None, output: str) -> None:
 @state_option
 @output_option
 def show_status(app: str | None, bootstrap: str | None, state_dir: str | None, output: str) -> None:
-    """Show how the queries of an application (a file or a name), or of all, are doing."""
+    """Show state, throughput and lag of the queries of an application (a file or a name), or of all applications."""
     from odradek.pipeline.layout import applications
 
     with told():
@@ -186,9 +189,9 @@ def show_status(app: str | None, bootstrap: str | None, state_dir: str | None, o
 @state_option
 @destructive
 def reset(app: str, bootstrap: str | None, state_dir: str | None, consent: Consent) -> None:
-    """Forget what an application (a file or a name) has read, kept and derived: its next run begins again.
+    """Let the next run of an application (a file or a name) start from the beginning.
 
-    Topics that it writes for others stay.
+    Deletes its checkpoints, views, consumer groups and internal topics. Keeps the topics of its sinks.
     """
     from odradek.pipeline.lock import AlreadyRunning, holder_of
     from odradek.streams.run.reset import carry_out, plan_reset
@@ -203,19 +206,21 @@ def reset(app: str, bootstrap: str | None, state_dir: str | None, consent: Conse
         if planned.is_empty and loaded is None:
             _fail_unknown(layout)
         if planned.is_empty:
-            click.echo(f"nothing to forget: {layout.app} has not run from {layout.state_dir}", err=True)
+            click.echo(f"nothing to delete: {layout.app} has not run from {layout.state_dir}", err=True)
             return
         _print_plan(planned)
-        if not consent.to(f"Delete this and let {layout.app} begin again?"):
+        if not consent.to(f"Delete this, so that {layout.app} starts from the beginning?"):
             return
         carry_out(planned, cluster)
-        click.echo(f"\n{layout.app} will begin again", err=True)
+        click.echo(f"\nthe next run of {layout.app} starts from the beginning", err=True)
 
 
 @command.command("views")
 @click.argument("app")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8088, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--port", default=8088, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 picks a free one."
+)
 @bootstrap_option
 @state_option
 def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir: str | None) -> None:
@@ -376,7 +381,9 @@ def _remark(app: AppStatus) -> None:
     """What a table has no room for: that it is starting, that it cannot keep up, why it failed."""
     if app.is_starting:
         for_s = time.time() - app.started_s
-        click.echo(f"\n{app.application} is starting since {_moment(app)}, for {for_s:.0f} s: {app.runs_in}", err=True)
+        click.echo(
+            f"\n{app.application} has been starting for {for_s:.0f} s, since {_moment(app)}: {app.runs_in}", err=True
+        )
     for query in app.queries:
         name = f"{app.application}.{query.record.name}"
         if query.record.warning and app.runs_in:
@@ -400,6 +407,6 @@ def _print_plan(planned: ResetPlan) -> None:
         for name in names:
             click.echo(f"{what:10}  {name}")
     for checkpoint in planned.out_of_reach:
-        click.echo(f"delete by hand, only Spark reaches it: {checkpoint}", err=True)
+        click.echo(f"not deleted, because only Spark can reach it; delete it yourself: {checkpoint}", err=True)
     for other in planned.left_alone:
-        click.echo(f"named alike, and left alone: {other}", err=True)
+        click.echo(f"not deleted, because it may belong to another application: {other}", err=True)

@@ -8,6 +8,7 @@ import click
 
 from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import each_told, granted, patiently, require_leaders, silent_leaders
+from odradek.cli.groups import Group
 from odradek.cli.names import topic_argument
 from odradek.cli.offsets import parse_place
 from odradek.cli.output import output_option, print_rows
@@ -23,7 +24,7 @@ from odradek.cli.remote import (
 )
 
 
-@click.group("topic")
+@click.group("topic", cls=Group)
 def command() -> None:
     """List, create, describe, trim and delete topics; add partitions."""
 
@@ -82,6 +83,7 @@ def create(
             admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S),
             "created {}",
             no_error={"TOPIC_ALREADY_EXISTS": "{} exists already"} if if_not_exists else {},
+            refused={"TOPIC_ALREADY_EXISTS": 'topic "{}" already exists. Skip topics that exist with --if-not-exists'},
         )
 
 
@@ -134,7 +136,7 @@ def describe(bootstrap: str, output: str, name: str) -> None:
 @command.command("add-partitions")
 @bootstrap_option
 @topic_argument("name")
-@click.option("-p", "--partitions", required=True, type=int, help="The new number of partitions.")
+@click.option("-p", "--partitions", required=True, type=click.IntRange(1), help="The new number of partitions.")
 def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
     """Add partitions to a topic. Afterwards a key may map to another partition."""
     from confluent_kafka.admin import NewPartitions
@@ -146,6 +148,11 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
             bootstrap,
             admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S),
             f"{{}} has {partitions} partitions",
+            refused={
+                "UNKNOWN_TOPIC_OR_PART": NO_TOPIC,
+                "INVALID_PARTITIONS": f'topic "{{}}" already has {partitions} partitions or more. Partitions cannot be '
+                "removed; -p is the new number of all partitions",
+            },
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from odradek.cli.consent import Consent, destructive
+from odradek.cli.groups import Group
 from odradek.cli.offsets import UNITS
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import FAILED, NOT_FOUND, bootstrap_option, fail, require_topics
@@ -35,7 +36,7 @@ def duration_ms(_ctx: click.Context, _param: click.Parameter, said: str | None) 
     return int(int(matched[1]) * UNITS[matched[2]] * 1000)
 
 
-@click.group("txn")
+@click.group("txn", cls=Group)
 def command() -> None:
     """List, describe and abort transactions; find hanging ones."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.log_format import log_format_option
+from odradek.cli.reasons import reason
 from odradek.cli.remote import key_value
 from odradek.node.logs import JSON
 
@@ -90,7 +91,7 @@ def command(
             else:
                 _several(nodes, data or Path(".odradek"), host, port, given, console, restart, verbose, log_format)
     except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:
-        raise click.ClickException(str(refused)) from refused
+        raise click.ClickException(reason(refused)) from refused
 
 
 def _one(
