@@ -181,8 +181,9 @@ class Admin:
     def start_offsets(self, topic: str) -> dict[int, int]:
         return self._offsets(topic, OffsetSpec.earliest())
 
-    def end_offsets(self, topic: str) -> dict[int, int]:
-        return self._offsets(topic, OffsetSpec.latest())
+    def end_offsets(self, topic: str, *, committed: bool = False) -> dict[int, int]:
+        """The high watermarks. `committed`: the last stable offsets, up to which readers with read_committed read."""
+        return self._offsets(topic, OffsetSpec.latest(), committed=committed)
 
     def ends_of(self, places: Iterable[tuple[str, int]], *, only_committed: bool = False) -> dict[tuple[str, int], int]:
         """The end offsets of partitions of several topics, in one request to each broker. Leaves out deleted topics.
@@ -215,10 +216,11 @@ class Admin:
                 found[place.topic, place.partition] = offset_in(answer.result())
         return found
 
-    def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
         asked = {TopicPartition(topic, index): spec for index in self.partitions(topic)}
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         with self._told(f"asking for the offsets of {topic!r}"):
-            answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
+            answers = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout_s)
             return {place.partition: offset_in(answer.result()) for place, answer in answers.items()}
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:

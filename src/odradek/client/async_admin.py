@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from odradek.client.admin import NOTHING, REQUEST_TIMEOUT_S, Admin
@@ -50,8 +51,8 @@ class AsyncAdmin:
     async def start_offsets(self, topic: str) -> dict[int, int]:
         return await _aside(self._admin.start_offsets, topic)
 
-    async def end_offsets(self, topic: str) -> dict[int, int]:
-        return await _aside(self._admin.end_offsets, topic)
+    async def end_offsets(self, topic: str, *, committed: bool = False) -> dict[int, int]:
+        return await _aside(partial(self._admin.end_offsets, committed=committed), topic)
 
     async def groups(self, prefix: str = "") -> list[str]:
         return await _aside(self._admin.groups, prefix)

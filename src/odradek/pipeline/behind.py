@@ -1,7 +1,8 @@
 """The lag of a query behind its topics, computed from the offsets its group committed: in records and in seconds.
 
 The lag in seconds is the age of the oldest unprocessed record, by its timestamp. That is how old the results are.
-A group commits when a micro-batch is done and Spark plans the next one.
+A group commits when a micro-batch is done and Spark plans the next one. Records of open transactions do not count: no
+query can read them yet.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def behind(cluster: Admin, first: FirstRecords, group: str, ends: dict[str, dict
         if topic not in existing:
             continue
         if topic not in ends:
-            ends[topic] = cluster.end_offsets(topic)
+            ends[topic] = cluster.end_offsets(topic, committed=True)
         left = max(0, ends[topic].get(partition, offset) - offset)
         records[topic] += left
         if left:
