@@ -28,7 +28,7 @@ def test_defaults_are_those_of_the_kafka_connector():
 
     assert (stream.start, batch.start, batch.end) == (Edge.LATEST, Edge.EARLIEST, Edge.LATEST)
     assert stream.selection == Topics(("orders",))
-    assert (stream.fail_on_data_loss, stream.include_headers, stream.read_committed) == (True, False, False)
+    assert (stream.fail_on_data_loss, stream.include_headers, stream.read_committed) == (True, False, True)
     assert (stream.fetch_attempts, stream.fetch_interval_s, stream.poll_timeout_s) == (3, 1.0, 120.0)
     assert (stream.rows_max, stream.rows_min, stream.trigger_delay_s_max) == (None, None, 900.0)
     assert (stream.tasks_min, stream.task_records_max, stream.metadata_ttl_s) == (None, None, 0.0)
@@ -45,7 +45,7 @@ def test_option_names_are_case_insensitive():
             "maxTriggerDelay": "2m",
             "failondataloss": "FALSE",
             "includeHeaders": "True",
-            "kafka.isolation.level": "read_committed",
+            "kafka.isolation.level": "read_uncommitted",
             "kafka.group.id": "g",
             "fetchOffset.numRetries": "7",
             "fetchOffset.retryIntervalMs": "250",
@@ -58,7 +58,7 @@ def test_option_names_are_case_insensitive():
 
     assert options.selection == Pattern("a.*")
     assert (options.rows_max, options.rows_min, options.trigger_delay_s_max) == (10, 5, 120.0)
-    assert (options.fail_on_data_loss, options.include_headers, options.read_committed) == (False, True, True)
+    assert (options.fail_on_data_loss, options.include_headers, options.read_committed) == (False, True, False)
     assert (options.fetch_attempts, options.fetch_interval_s, options.poll_timeout_s) == (7, 0.25, 5.0)
     assert (options.tasks_min, options.task_records_max, options.metadata_ttl_s) == (4, 100, 3.0)
     assert options.group_id == "g"

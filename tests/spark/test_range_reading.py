@@ -418,12 +418,12 @@ def test_header_name_that_is_not_utf8_is_read_as_in_java_or_refused_with_its_off
         assert offsets(read(broker.bootstrap_servers, wanted("odd", 99, 101))) == [99, 100]
 
 
-def test_default_isolation_level_is_read_uncommitted():
+def test_default_isolation_level_is_read_committed():
     given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
 
-    assert clients.reading(batch_options(given), 1)["isolation.level"] == "read_uncommitted"
-    committed = given | {"kafka.isolation.level": "read_committed"}
-    assert clients.reading(batch_options(committed), 1)["isolation.level"] == "read_committed"
+    assert clients.reading(batch_options(given), 1)["isolation.level"] == "read_committed"
+    uncommitted = given | {"kafka.isolation.level": "read_uncommitted"}
+    assert clients.reading(batch_options(uncommitted), 1)["isolation.level"] == "read_uncommitted"
 
 
 def test_reading_does_not_import_pandas(cluster: Admin, records: Records):

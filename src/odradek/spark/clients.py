@@ -32,8 +32,8 @@ CONNECTION = (
 )
 
 READING: Mapping[str, str | int | bool] = {
-    # The default of Java's consumer, and so of Spark's connector. librdkafka's default is read_committed.
-    "isolation.level": "read_uncommitted",
+    # As librdkafka. Java's consumer, and so Spark's connector, reads uncommitted records unless told otherwise.
+    "isolation.level": "read_committed",
     "check.crcs": True,
     # Fetching pauses for this long when the prefetch queue is full. With librdkafka's 1000 ms a reader starves.
     "fetch.queue.backoff.ms": 5,
@@ -57,8 +57,12 @@ QUIET: Mapping[str, str | int | bool] = {"log_level": 0}
 
 
 def connection(options: ReadOptions) -> Config:
-    given = librdkafka_config(options.kafka)
-    return {**QUIET, **{name: value for name, value in given.items() if name.startswith(CONNECTION)}}
+    return {**QUIET, **connection_of(librdkafka_config(options.kafka))}
+
+
+def connection_of(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a config, in librdkafka's names, that a client needs to connect."""
+    return {name: value for name, value in config.items() if name.startswith(CONNECTION)}
 
 
 def prefetch(records: int) -> int:

@@ -135,7 +135,7 @@ class ReadOptions:
 
     @property
     def read_committed(self) -> bool:
-        return self.kafka.get("isolation.level", "read_uncommitted").lower() == "read_committed"
+        return self.kafka.get("isolation.level", "read_committed").lower() == "read_committed"
 
     @property
     def starts_at_latest(self) -> bool:
@@ -336,7 +336,7 @@ def _kafka(options: _Given) -> dict[str, str]:
             raise RefusedOption(f"kafka.{name}: not supported: {why}")
     if not config.get("bootstrap.servers", "").strip():
         raise RefusedOption('kafka.bootstrap.servers: missing; it says where the brokers are, such as "127.0.0.1:9092"')
-    isolation = config.get("isolation.level", "read_uncommitted").lower()
+    isolation = config.get("isolation.level", "read_committed").lower()
     if isolation not in ("read_committed", "read_uncommitted"):
         raise RefusedOption(f"kafka.isolation.level: read_committed or read_uncommitted, not {isolation}")
     if "group.id" in config and "groupIdPrefix" in options:

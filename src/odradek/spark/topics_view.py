@@ -23,13 +23,16 @@ from odradek.spark.errors import ClusterUnavailable, RefusedOption, TopicMissing
 from odradek.spark.offsets import Edge, Offsets, TopicPartition, names
 from odradek.spark.options import Assigned, AtTimestamp, AtTimestamps, Exactly, Pattern, Position, ReadOptions, Topics
 from odradek.spark.reachability import require_reachable
+from odradek.spark.sink_options import MARKER_TOPIC
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # For one attempt: librdkafka itself waits this long for an unreachable broker.
 REQUEST_TIMEOUT_S = 30.0
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", MARKER_TOPIC}
+)
 # Errors that a retry cannot fix.
 FINAL = frozenset(
     {
@@ -73,8 +76,20 @@ class TopicsView:
             found = self._asking(lambda: self._edges(self._known(), Edge.LATEST))
             if all(found.get(place, -1) >= offset for place, offset in known.items()):
                 break
+        found |= self._behind_open_transactions(known, found)
         own = {place: offset for place, offset in found.items() if self._is_read(place)}
         return own, {place: offset for place, offset in found.items() if place not in own}
+
+    def _behind_open_transactions(self, known: Mapping[TopicPartition, int], found: Offsets) -> Offsets:
+        """Partitions that the query has read up to records of transactions that are open, with another
+        `isolation.level`. It waits there.
+        """
+        further = {place: offset for place, offset in known.items() if offset > found.get(place, offset)}
+        if not further or not self._options.read_committed:
+            return {}
+        specs = dict.fromkeys(further, _spec(Edge.LATEST))
+        ends = self._asking(lambda: self._listed(specs, IsolationLevel.READ_UNCOMMITTED))
+        return {place: offset for place, offset in further.items() if offset <= ends[place]}
 
     def others(self, edge: Edge) -> Offsets:
         """An edge of the partitions of `alignTopics` that are not read here."""
@@ -120,12 +135,12 @@ class TopicsView:
     def _edges(self, places: Iterable[TopicPartition], edge: Edge) -> Offsets:
         return self._listed(dict.fromkeys(places, _spec(edge)))
 
-    def _listed(self, wanted: dict[TopicPartition, OffsetSpec]) -> Offsets:
+    def _listed(self, wanted: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel | None = None) -> Offsets:
         if not wanted:
             return {}
         answers = self._admin.list_offsets(
             {KafkaPartition(*place): spec for place, spec in wanted.items()},
-            isolation_level=self._isolation,
+            isolation_level=self._isolation if isolation is None else isolation,
             request_timeout=REQUEST_TIMEOUT_S,
         )
         return {TopicPartition(at.topic, at.partition): offset_in(answer.result()) for at, answer in answers.items()}
