@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,12 +38,7 @@ def write(rows: DataFrame, cluster: Admin, **options: str) -> None:
 
 
 def stored(cluster: Admin, topic: str) -> list[tuple[Any, ...]]:
-    ends = cluster.end_offsets(topic)
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "group.id": "reader"})
-    consumer.assign([TopicPartition(topic, index, 0) for index in ends])
-    messages = consumer.consume(sum(ends.values()), timeout=20)
-    consumer.close()
-    return [(m.partition(), m.key(), m.value(), m.headers()) for m in messages]
+    return [(m.partition(), m.key(), m.value(), m.headers()) for m in committed(cluster, topic)]
 
 
 def test_a_batch_is_written_with_all_its_columns(spark: SparkSession, cluster: Admin) -> None:
@@ -101,21 +97,58 @@ def test_a_stream_is_copied_and_resumes_from_its_checkpoint(
     assert all(headers == [("h", b"1")] for *_, headers in stored(cluster, "out"))
 
 
-@pytest.mark.parametrize(("guarantee", "times"), [("exactly-once", 1), ("at-least-once", 2)])
+@pytest.mark.parametrize(("guarantee", "times"), [({}, 1), ({"delivery.guarantee": "at-least-once"}, 2)])
 def test_micro_batch_that_is_repeated_after_a_crash(
-    spark: SparkSession, cluster: Admin, tmp_path: Path, guarantee: str, times: int
+    spark: SparkSession, cluster: Admin, tmp_path: Path, guarantee: dict[str, str], times: int
 ) -> None:
     for topic in ("in", "out"):
         cluster.delete_topics([topic])
         cluster.create_topic(topic, 2)
     produce(cluster, "in", [f"{number}" for number in range(100)])
-    copy(spark, cluster, tmp_path, **{"delivery.guarantee": guarantee})
+    copy(spark, cluster, tmp_path, **guarantee)
     # The driver died after the tasks had written, and before Spark recorded that the micro-batch is done.
     for commit in (tmp_path / "commits").glob("*0*"):
         commit.unlink()
-    copy(spark, cluster, tmp_path, **{"delivery.guarantee": guarantee})
+    copy(spark, cluster, tmp_path, **guarantee)
     expected = sorted([*range(100)] * times)
     assert sorted(int(message.value()) for message in committed(cluster, "out")) == expected
+
+
+def test_deleted_checkpoint_is_refused_until_the_sink_has_another_name(
+    spark: SparkSession, cluster: Admin, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    for topic in ("in", "out"):
+        cluster.delete_topics([topic])
+        cluster.create_topic(topic, 1)
+    produce(cluster, "in", ["1"])
+    copy(spark, cluster, tmp_path / "checkpoint")
+    rmtree(tmp_path / "checkpoint")
+    with pytest.raises(PySparkException, match=r"another checkpoint, which was deleted.*option delivery.sink"):
+        copy(spark, cluster, tmp_path / "checkpoint")
+    copy(spark, cluster, tmp_path / "checkpoint", **{"delivery.sink": "the second"})
+    assert [message.value() for message in committed(cluster, "out")] == [b"1", b"1"]
+
+
+def test_checkpoint_that_is_one_micro_batch_too_old_is_refused(
+    spark: SparkSession, cluster: Admin, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    for topic in ("in", "out"):
+        cluster.delete_topics([topic])
+        cluster.create_topic(topic, 1)
+    produce(cluster, "in", ["1"])
+    copy(spark, cluster, tmp_path / "checkpoint")
+    copytree(tmp_path / "checkpoint", tmp_path / "backup")
+    produce(cluster, "in", ["2"])
+    copy(spark, cluster, tmp_path / "checkpoint")
+    rmtree(tmp_path / "checkpoint")
+    (tmp_path / "backup").rename(tmp_path / "checkpoint")
+    produce(cluster, "in", ["3"])
+    with pytest.raises(PySparkException, match="other offsets: it is older than the results"):
+        copy(spark, cluster, tmp_path / "checkpoint")
 
 
 def committed(cluster: Admin, topic: str) -> list[Message]:
@@ -125,14 +158,13 @@ def committed(cluster: Admin, topic: str) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **config})
     consumer.assign([TopicPartition(topic, index, 0) for index in ends])
     found: list[Message] = []
-    open_partitions = len(ends)
-    while open_partitions:
+    while ends:
         message = consumer.poll(30)
         assert message is not None
         if message.error() is None:
             found.append(message)
-        else:
-            open_partitions -= 1
+        elif message.offset() >= ends[message.partition()]:  # the end, and not only of what is committed so far
+            del ends[message.partition()]
     consumer.close()
     return found
 

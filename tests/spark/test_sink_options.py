@@ -129,3 +129,21 @@ def test_the_option_topic_wins_over_a_column_of_any_type() -> None:
 def test_wrong_columns_are_refused(columns: str, topic: str | None, told: str) -> None:
     with pytest.raises(RefusedColumns, match=told):
         check_columns(schema(columns), topic)
+
+
+def test_streaming_sink_writes_exactly_once_unless_told_otherwise() -> None:
+    by_default = sink_options(BROKER | {"topic": "t", "checkpointLocation": "/somewhere/"}).guarantee
+    assert by_default is not None
+    assert not by_default.is_required
+    assert by_default.sink == sink_options(BROKER | {"topic": "t", "checkpointLocation": "/somewhere"}).guarantee.sink  # type: ignore[union-attr]
+    assert by_default.sink != sink_options(BROKER | {"topic": "u", "checkpointLocation": "/somewhere"}).guarantee.sink  # type: ignore[union-attr]
+    assert sink_options(BROKER | {"delivery.guarantee": "exactly-once"}).guarantee.is_required  # type: ignore[union-attr]
+    assert sink_options(BROKER | {"delivery.guarantee": "at-least-once"}).guarantee is None
+
+
+def test_exactly_once_needs_an_idempotent_producer() -> None:
+    assert sink_options(BROKER | {"kafka.acks": "1"}).guarantee is None
+    with pytest.raises(RefusedOption, match=r"delivery\.guarantee: exactly-once needs an idempotent producer"):
+        sink_options(BROKER | {"kafka.acks": "1", "delivery.guarantee": "exactly-once"})
+    with pytest.raises(RefusedOption, match="'twice' is neither exactly-once nor at-least-once"):
+        sink_options(BROKER | {"delivery.guarantee": "twice"})

@@ -1,13 +1,20 @@
-"""One transaction per task of a micro-batch: written once, however often Spark runs the task."""
+"""One transaction per task of a micro-batch: written once, however often and wherever Spark runs the task."""
+
+import subprocess
+import sys
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.client.admin import Admin
+from odradek.spark import batch_markers, task_transaction
 from odradek.spark.batch_markers import Marker, MarkerTopic
 from odradek.spark.errors import CheckpointMismatch
 from odradek.spark.sink_options import sink_options
-from odradek.spark.task_transaction import _PRODUCERS, Attempt, TaskTransaction, is_written
+from odradek.spark.task_transaction import TaskTransaction
+from odradek.spark.transactional_writer import Attempt, WriterLost, is_written
+from odradek.spark.writers import WRITERS, Writers
 
 MARKERS = MarkerTopic("app.query-markers")
 
@@ -17,16 +24,31 @@ def config(odradek):
     admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers})
     admin.create_topics([NewTopic("out", 1)])["out"].result()
     yield sink_options({"kafka.bootstrap.servers": odradek.bootstrap_servers, "topic": "out"}).config
-    _PRODUCERS.clear()
+    WRITERS.forget()
 
 
-def attempt(batch, *, task=0, query_id="q", again=True):
-    return Attempt(sink="app.query.0", task=task, batch=batch, query_id=query_id, may_be_repeated=again)
+@pytest.fixture
+def other():
+    """The writers of another worker process."""
+    writers = Writers()
+    yield writers
+    writers.forget()
 
 
-def write(config, attempt, *values, finish=True):
-    with TaskTransaction(config, MARKERS, attempt) as transaction:
-        transaction.send([("out", value.encode(), None) for value in values])
+@pytest.fixture
+def held_little(monkeypatch):
+    """Tasks with more than two records are written while they run."""
+    monkeypatch.setattr(task_transaction, "HELD_RECORDS_MAX", 2)
+
+
+def attempt(batch, *, task=0, query_id="q", plan=None):
+    return Attempt(sink="app.query.0", task=task, batch=batch, query_id=query_id, plan=plan)
+
+
+def write(config, attempt, *values, finish=True, writers=WRITERS):
+    with TaskTransaction(config, MARKERS, attempt, writers=writers) as transaction:
+        for value in values:
+            transaction.send([("out", value.encode(), None)])
         if finish:
             transaction.finish()
     return transaction
@@ -41,31 +63,39 @@ def committed(config, topic="out"):
             "enable.partition.eof": True,
         }
     )
+    end = Admin(config["bootstrap.servers"]).end_offsets(topic)[0]
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while True:
+    found, position = [], 0
+    while position < end:
         message = consumer.poll(30)
         assert message is not None
-        if message.error():
-            consumer.close()
-            return found
-        found.append(message.value().decode())
+        position = message.offset()  # of the end, too: what is committed so far may end earlier
+        if message.error() is None:
+            found.append(message.value().decode())
+            position += 1
+    consumer.close()
+    return found
 
 
-def fail_in_the_middle(config, attempt):
+def fail_in_the_middle(config, attempt, records):
     with TaskTransaction(config, MARKERS, attempt) as transaction:
-        transaction.send([("out", b"lost", None)])
+        transaction.send([("out", b"lost", None)] * records)
         raise ZeroDivisionError
 
 
-def forgotten():
-    """As in another worker process, or after a restart."""
-    _PRODUCERS.clear()
+def open_transaction(config, transactional_id, topic, key):
+    """What a task leaves behind that was killed before its commit."""
+    producer = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": transactional_id})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"lost", key, partition=0)
+    assert producer.flush(30) == 0
+    return producer
 
 
 def test_task_that_is_run_again_after_its_commit_writes_nothing(config):
     write(config, attempt(0), "a", "b")
-    forgotten()
+    WRITERS.forget()
     write(config, attempt(0), "a", "b")
     assert committed(config) == ["a", "b"]
 
@@ -77,69 +107,145 @@ def test_kept_producer_knows_its_last_micro_batch(config):
     assert committed(config) == ["a", "b"]
 
 
-def test_attempt_that_failed_before_its_commit_leaves_nothing(config):
+def test_owner_of_the_transactional_id_writes_the_tasks_of_other_workers(config, other):
+    write(config, attempt(0), "a")
+    for batch, value in ((1, "b"), (2, "c")):
+        write(config, attempt(batch), value, writers=other)
+    write(config, attempt(3), "d")
+    assert (WRITERS.count, other.count) == (1, 0)
+    assert committed(config) == ["a", "b", "c", "d"]
+
+
+def test_repeated_task_of_another_worker_writes_nothing(config, other):
+    write(config, attempt(0), "a")
+    write(config, attempt(0), "a", writers=other)
+    assert committed(config) == ["a"]
+
+
+def test_failure_of_the_owner_is_raised_in_the_worker_that_asked(config, other):
+    write(config, attempt(0), "a")
+    with pytest.raises(RuntimeError, match=r"not delivered.*out"):
+        write(config, attempt(1), "b" * 2_000_000, writers=other)
+    write(config, attempt(1), "b", writers=other)
+    assert committed(config) == ["a", "b"]
+
+
+OWNER = """
+import sys
+from odradek.spark.batch_markers import MarkerTopic
+from odradek.spark.task_transaction import TaskTransaction
+from odradek.spark.transactional_writer import Attempt
+
+with TaskTransaction(eval(sys.argv[1]), MarkerTopic(sys.argv[2]), eval(sys.argv[3])) as transaction:
+    transaction.send([("out", b"a", None)])
+    transaction.finish()
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_worker_takes_over_when_the_owner_was_killed(config):
+    command = [sys.executable, "-c", OWNER, repr(config), MARKERS.name, repr(attempt(0))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout.readline() == b"written\n"
+        write(config, attempt(1), "b")
+        assert WRITERS.count == 0  # the owner wrote it
+        owner.kill()
+    write(config, attempt(1), "b")
+    write(config, attempt(2), "c")
+    assert WRITERS.count == 1
+    assert committed(config) == ["a", "b", "c"]
+
+
+def test_large_task_is_written_while_it_runs(config, held_little, other):
+    write(config, attempt(0), *"abcdefg")
+    write(config, attempt(0), *"abcdefg", writers=other)
+    write(config, attempt(1), "h", "i", writers=other)
+    assert (WRITERS.count, other.count) == (1, 1)
+    assert committed(config) == [*"abcdefghi"]
+
+
+def test_large_task_that_failed_leaves_nothing(config, held_little):
     with pytest.raises(ZeroDivisionError):
-        fail_in_the_middle(config, attempt(0))
+        fail_in_the_middle(config, attempt(0), 5)
     write(config, attempt(0), "a")
     assert committed(config) == ["a"]
 
 
-def test_attempt_of_a_worker_that_died_is_aborted_by_the_next_attempt(config):
-    write(config, attempt(0), "lost", finish=False)
-    dead = list(_PRODUCERS.values())
-    forgotten()
+def test_small_task_that_failed_leaves_nothing(config):
+    with pytest.raises(ZeroDivisionError):
+        fail_in_the_middle(config, attempt(0), 1)
+    assert WRITERS.count == 0
+    assert committed(config) == []
+
+
+def test_transaction_of_a_worker_that_died_is_aborted_by_the_next_attempt(config):
+    dead = open_transaction(config, attempt(0).transactional_id, "out", None)
     write(config, attempt(0), "a")
     assert committed(config) == ["a"]
-    assert dead  # it was alive until here: the broker aborted its transaction, not its end
+    del dead  # it lived until here: its end did not abort the transaction
 
 
-def test_older_attempt_that_wakes_up_is_fenced(config):
+def test_older_attempt_of_a_large_task_that_wakes_up_is_fenced(config, held_little, other):
     old = TaskTransaction(config, MARKERS, attempt(0))
-    old.send([("out", b"old", None)])
-    forgotten()
-    write(config, attempt(0), "new")
-    with pytest.raises(RuntimeError, match=r"fenced|FENCED|epoch"):
+    old.send([("out", b"old", None)] * 5)
+    other.own(config, MARKERS, attempt(0)).write(attempt(0), [("out", b"new", None)])
+    with pytest.raises(WriterLost, match=r"fenced|FENCED|epoch"):
         old.finish()
     assert committed(config) == ["new"]
 
 
-def test_worker_notices_that_another_one_took_its_transactional_id_before_it_reads_rows(config):
+def test_worker_that_was_fenced_by_another_host_initializes_its_id_again(config):
     write(config, attempt(0), "a")
-    mine = dict(_PRODUCERS)
-    forgotten()
-    write(config, attempt(1, again=False), "b")
-    _PRODUCERS.clear()
-    _PRODUCERS.update(mine)
-    write(config, attempt(2, again=False), "c")
-    assert committed(config) == ["a", "b", "c"]
+    elsewhere = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": "app.query.0.0"})
+    elsewhere.init_transactions(30)
+    write(config, attempt(1), "b")
+    assert committed(config) == ["a", "b"]
+
+
+def test_open_transaction_of_a_dead_task_does_not_hide_the_markers_of_others(config, monkeypatch):
+    monkeypatch.setattr(batch_markers, "STUCK_AFTER_S", 0.1)
+    write(config, attempt(0, task=0), "a")
+    dead = open_transaction(config, "app.query.0.1", MARKERS.name, b"app.query.0.1")
+    write(config, attempt(1, task=0), "b")
+    WRITERS.forget()
+    write(config, attempt(1, task=0), "b")
+    assert committed(config) == ["a", "b"]
+    del dead
 
 
 def test_tasks_have_transactions_and_markers_of_their_own(config):
     write(config, attempt(0, task=0), "a")
     write(config, attempt(0, task=1), "b")
-    forgotten()
+    WRITERS.forget()
     write(config, attempt(0, task=1), "b")
     assert sorted(committed(config)) == ["a", "b"]
     assert len(committed(config, MARKERS.name)) == 2
 
 
 def test_task_without_records_needs_no_transaction(config):
-    with TaskTransaction(config, MARKERS, attempt(0)) as transaction:
-        transaction.finish()
-    assert not _PRODUCERS
+    write(config, attempt(0))
+    assert WRITERS.count == 0
 
 
 def test_checkpoint_older_than_the_results_is_refused(config):
     write(config, attempt(7), "a")
-    forgotten()
+    WRITERS.forget()
     with pytest.raises(CheckpointMismatch, match=r"micro-batch 7.*continues with 3"):
         write(config, attempt(3), "b")
     assert committed(config) == ["a"]
 
 
+def test_checkpoint_one_micro_batch_too_old_is_refused(config):
+    write(config, attempt(7, plan="offsets"), "a")
+    WRITERS.forget()
+    with pytest.raises(CheckpointMismatch, match=r"micro-batch 7.*continues with 7 and other offsets"):
+        write(config, attempt(7, plan="more offsets"), "a", "b")
+
+
 def test_deleted_checkpoint_is_refused(config):
     write(config, attempt(0), "a")
-    forgotten()
+    WRITERS.forget()
     with pytest.raises(CheckpointMismatch, match="odradek streams reset"):
         write(config, attempt(0, query_id="another"), "b")
     assert committed(config) == ["a"]

@@ -34,16 +34,20 @@ class Topics:
     def records(self, topic: str) -> list[Any]:
         """Every record of the topic, partition by partition."""
         ends = self.cluster.end_offsets(topic)
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "tests", "enable.auto.commit": False})
+        ours = {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, **ours})
         found = []
         for partition, end in ends.items():
             consumer.assign([TopicPartition(topic, partition, 0)])
-            missing = end
-            while missing:
-                record = consumer.poll(10)
+            position = 0
+            while position < end:
+                record = consumer.poll(60)
                 assert record is not None, f"{topic}-{partition} has fewer records than {end}"
-                found.append(record)
-                missing = end - record.offset() - 1
+                if record.error() is None:
+                    found.append(record)
+                    position = record.offset() + 1
+                else:  # the end: the last offset is that of a transaction's marker
+                    position = record.offset()
         consumer.close()
         return found
 

@@ -1,26 +1,44 @@
 """The topic of markers: which micro-batch each task of a sink has written last.
 
-Key: the transactional id. Value: JSON with the number of the micro-batch and the id of the query, which Spark keeps in
-the checkpoint. The topic is compacted, so it has about one record per task.
+Key: the transactional id. Value: JSON with the number of the micro-batch, the id of the query, which Spark keeps in
+the checkpoint, and a digest of what Spark planned for it. The topic is compacted, so it has about one record per task.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from odradek.client.listed_offsets import offset_in
-from odradek.spark.clients import CONNECTION, QUIET
+from odradek.client.transactions_offered import initialize
+from odradek.spark.clients import QUIET, connection_of
 from odradek.spark.task_producer import Record
 
 PARTITION = 0
 READ_WITHIN_S = 60.0
+POLL_S = 0.5
 RETRY_S = 0.1
+# A marker is the last record of its transaction. One that is open for longer is of a task that died.
+STUCK_AFTER_S = 2.0
+# Compaction leaves out the active segment, and keeps the markers of transactions for a while: both are to be small.
+TOPIC: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "delete.retention.ms": "60000",
+}
 # librdkafka's admin client says _NOENT for a topic that does not exist, and for one without leaders.
 NO_LEADER = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -28,11 +46,13 @@ NO_LEADER = (
     KafkaError._NOENT,  # noqa: SLF001
     KafkaError.LEADER_NOT_AVAILABLE,
 )
+REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION)  # noqa: SLF001
 
 
 class Marker(msgspec.Struct, frozen=True):
     batch: int
     query_id: str
+    plan: str | None = None  # identifies the offsets that the micro-batch read; None: unknown
 
 
 class MarkersUnreadable(RuntimeError):
@@ -48,9 +68,19 @@ class MarkerTopic:
 
     def last(self, config: Mapping[str, str], transactional_id: str) -> Marker | None:
         """Call it when the transactional id has been initialized: from then on no older attempt writes a marker."""
-        connection = {**QUIET, **{name: value for name, value in config.items() if name.startswith(CONNECTION)}}
+        return self.all(config, spared=transactional_id).get(transactional_id)
+
+    def all(self, config: Mapping[str, str], spared: str = "") -> dict[str, Marker]:
+        """The newest marker of each transactional id. Transactions of tasks that died are aborted, except `spared`."""
+        connection = {**QUIET, **connection_of(config)}
         end = self._end(connection)
-        return self._read(connection, transactional_id.encode(), end) if end else None
+        if not end:
+            return {}
+        reading = _Reading(connection, self.name)
+        try:
+            return reading.newest(end, spared.encode())
+        finally:
+            reading.close()
 
     def _end(self, connection: Mapping[str, object]) -> int:
         """The high watermark. Creates the topic if it does not exist."""
@@ -74,7 +104,7 @@ class MarkerTopic:
 
     def _create(self, admin: AdminClient) -> bool:
         """False: it exists, and has no leader yet."""
-        wanted = NewTopic(self.name, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
+        wanted = NewTopic(self.name, num_partitions=1, replication_factor=-1, config=dict(TOPIC))
         try:
             admin.create_topics([wanted])[self.name].result()
         except KafkaException as refused:
@@ -83,29 +113,63 @@ class MarkerTopic:
             return False
         return True
 
-    def _read(self, connection: Mapping[str, object], key: bytes, end: int) -> Marker | None:
+
+class _Reading:
+    """One read of the topic, from its beginning to an offset."""
+
+    def __init__(self, connection: Mapping[str, object], topic: str) -> None:
+        self._connection, self._topic = connection, topic
+        self._consumer = self._reader("read_committed", OFFSET_BEGINNING)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def newest(self, end: int, spared: bytes) -> dict[str, Marker]:
+        found: dict[bytes, bytes] = {}
+        deadline = time.monotonic() + READ_WITHIN_S
+        stable: tuple[int, float] | None = None  # where an open transaction ends the readable part, and since when
+        while time.monotonic() < deadline:
+            message = self._consumer.poll(POLL_S)
+            error = None if message is None else message.error()
+            if message is not None and error is None:
+                found[message.key()] = message.value()
+            elif message is not None and error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                if message.offset() >= end:
+                    return {key.decode(): msgspec.json.decode(value, type=Marker) for key, value in found.items()}
+                stable = message.offset(), time.monotonic()
+            elif error is not None and (error.fatal() or error.code() in REFUSED):
+                raise KafkaException(error)
+            if stable is not None and time.monotonic() > stable[1] + STUCK_AFTER_S:
+                self._abort(self._open_from(stable[0]) - {spared})
+                stable = stable[0], time.monotonic()
+        raise MarkersUnreadable(f"could not read {self._topic} to its end at {end} in {READ_WITHIN_S:.0f} s")
+
+    def _open_from(self, offset: int) -> set[bytes]:
+        """The transactional ids with a marker from this offset on, whether their transactions are open or not."""
+        found: set[bytes] = set()
+        reader = self._reader("read_uncommitted", offset)
+        try:
+            while (message := reader.poll(READ_WITHIN_S)) is not None and message.error() is None:
+                found.add(message.key())
+        finally:
+            reader.close()
+        return found
+
+    def _abort(self, transactional_ids: Iterable[bytes]) -> None:
+        """A task that is fenced although it lives finds in the markers whether its transaction was committed."""
+        for each in sorted(transactional_ids):
+            producer = Producer({**self._connection, "transactional.id": each.decode()})
+            initialize(producer, {name: str(value) for name, value in self._connection.items()}, READ_WITHIN_S)
+
+    def _reader(self, isolation: str, offset: int) -> Consumer:
         settings = {
             "group.id": "odradek-markers",  # required by librdkafka, and never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",  # compaction may have removed the first records
+            "isolation.level": isolation,
             "fetch.wait.max.ms": 20,
         }
-        consumer = Consumer({**connection, **settings})
-        found: bytes | None = None
-        try:
-            consumer.assign([TopicPartition(self.name, PARTITION, OFFSET_BEGINNING)])
-            while True:
-                message = consumer.poll(READ_WITHIN_S)
-                if message is None:
-                    raise MarkersUnreadable(f"could not read {self.name} to its end at {end} in {READ_WITHIN_S:.0f} s")
-                error = message.error()
-                if error is None:
-                    found = message.value() if message.key() == key else found
-                elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    raise KafkaException(error)
-                # A transaction of another task that is still open may end the readable part earlier.
-                elif message.offset() >= end:
-                    return None if found is None else msgspec.json.decode(found, type=Marker)
-        finally:
-            consumer.close()
+        consumer = Consumer({**self._connection, **settings})
+        consumer.assign([TopicPartition(self._topic, PARTITION, offset)])
+        return consumer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from odradek.client.java_names import RefusedConfig, librdkafka_config
@@ -52,6 +53,9 @@ class Guarantee:
 
     sink: str | None
     markers: str
+    is_required: bool  # False: at least once where the cluster has no transactions
+    to_begin_again: str  # what to do after the checkpoint was deleted
+    plan: str | None = None  # identifies the offsets of the micro-batch; None: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,7 @@ class SinkOptions:
     config: dict[str, str]
     """For the producer, in librdkafka's names."""
     guarantee: Guarantee | None
-    """None: at-least-once."""
+    """None: at least once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,18 +107,42 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _guarantee(options: Mapping[str, str], config: Mapping[str, str]) -> Guarantee | None:
-    is_idempotent = config.get("enable.idempotence") == "true"
-    wanted = options.get("delivery.guarantee", AT_LEAST_ONCE)
-    if wanted not in (EXACTLY_ONCE, AT_LEAST_ONCE):
-        raise RefusedOption(f"delivery.guarantee: {wanted!r} is neither {EXACTLY_ONCE} nor {AT_LEAST_ONCE}")
+    wanted = _choice(options, "delivery.guarantee", EXACTLY_ONCE, AT_LEAST_ONCE)
     if wanted == AT_LEAST_ONCE:
         return None
-    if not is_idempotent:
+    if config.get("enable.idempotence") != "true":
+        if wanted is None:
+            return None
         raise RefusedOption(
             f"delivery.guarantee: {EXACTLY_ONCE} needs an idempotent producer: leave out kafka.acks, kafka.retries=0 "
             "and more than five kafka.max.in.flight.requests.per.connection"
         )
-    return Guarantee(sink=options.get("delivery.sink"), markers=options.get("delivery.markers", MARKER_TOPIC))
+    sink = options.get("delivery.sink")
+    markers = options.get("delivery.markers", MARKER_TOPIC)
+    return Guarantee(
+        sink=sink or _named_after_checkpoint(options),
+        markers=markers,
+        is_required=wanted is not None,
+        to_begin_again="use `odradek streams reset`"
+        if markers != MARKER_TOPIC
+        else "set the option delivery.sink to a name that no other sink has",
+    )
+
+
+def _named_after_checkpoint(options: Mapping[str, str]) -> str | None:
+    """A query that begins again in the place of a deleted checkpoint has the same name, and another query id."""
+    place = options.get("checkpointlocation")
+    if place is None:
+        return None
+    digest = sha256(place.rstrip("/").encode()).hexdigest()[:16]
+    return f"odradek-sink.{options.get('topic', '')}.{digest}"
+
+
+def _choice(options: Mapping[str, str], name: str, *allowed: str) -> str | None:
+    chosen = options.get(name)
+    if chosen is not None and chosen not in allowed:
+        raise RefusedOption(f"{name}: {chosen!r} is neither {' nor '.join(allowed)}")
+    return chosen
 
 
 def _check_names(options: Mapping[str, str]) -> None:

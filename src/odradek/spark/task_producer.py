@@ -97,7 +97,7 @@ class TaskProducer:
             _PRODUCERS.pop(_key(self._config), None)
             self._producer.purge()
 
-    def send(self, records: Iterable[Record]) -> None:
+    def send(self, records: Iterable[Record], size: int = 0) -> None:  # noqa: ARG002 (as of TaskTransaction)
         deliver(self._producer, self._failures, records)
 
     def finish(self) -> None:

@@ -1,8 +1,9 @@
 """The sink: writes the rows of batches and streaming queries to topics.
 
 A streaming query writes each task of a micro-batch in one transaction (`task_transaction.py`): exactly once for readers
-with read_committed. A batch, and a query with `delivery.guarantee=at-least-once`, write without transactions: `write`
-returns when the brokers have acknowledged every record of the task, and a retried task writes its records again.
+with read_committed. Without transactions (a batch, `delivery.guarantee=at-least-once`, a cluster that has none),
+`write` returns when the brokers have acknowledged every record of the task, and a retried task writes its records
+again.
 
 Spark refuses two things to Python sinks that it allows its own Kafka sink: output mode Update (write inside
 foreachBatch, as streams do), and a batch without `mode("append")`.
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import accumulate, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -21,7 +24,8 @@ from odradek.spark.batch_markers import MarkerTopic
 from odradek.spark.errors import RefusedOption
 from odradek.spark.sink_options import Columns, Guarantee, check_columns, sink_options
 from odradek.spark.task_producer import Record, TaskProducer
-from odradek.spark.task_transaction import Attempt, TaskTransaction
+from odradek.spark.task_transaction import TaskTransaction
+from odradek.spark.transactional_writer import Attempt
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +56,7 @@ class Sink:
         written = 0
         with self._producer() as producer:
             for batch in batches:
-                producer.send(records(batch, self.columns, self.topic))
+                producer.send(records(batch, self.columns, self.topic), batch.nbytes)
                 written += batch.num_rows
             producer.finish()
         return Written(written)
@@ -61,17 +65,28 @@ class Sink:
         task = None if self.guarantee is None else task_of_micro_batch()
         if self.guarantee is None or task is None:
             return TaskProducer(self.config)
-        sink = self.guarantee.sink or f"odradek-sink.{task.query_id}.{self.topic or ''}"
-        attempt = Attempt(sink=sink, task=task.number, batch=task.batch, query_id=task.query_id, may_be_repeated=True)
-        return TaskTransaction(self.config, MarkerTopic(self.guarantee.markers), attempt)
+        return transaction(self.config, self.guarantee, task, f"odradek-sink.{task.query_id}.{self.topic or ''}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatchTask:
     number: int  # among the tasks of its stage
-    attempt: int  # counted from 0
     batch: int
     query_id: str
+
+
+def transaction(config: Mapping[str, str], guarantee: Guarantee, task: MicroBatchTask, sink: str) -> TaskTransaction:
+    """`sink`: its name if it has none of its own."""
+    attempt = Attempt(
+        sink=guarantee.sink or sink,
+        task=task.number,
+        batch=task.batch,
+        query_id=task.query_id,
+        plan=guarantee.plan,
+        to_begin_again=guarantee.to_begin_again,
+    )
+    markers = MarkerTopic(guarantee.markers)
+    return TaskTransaction(config, markers, attempt, falls_back=not guarantee.is_required)
 
 
 def task_of_micro_batch() -> MicroBatchTask | None:
@@ -84,7 +99,6 @@ def task_of_micro_batch() -> MicroBatchTask | None:
         return None
     return MicroBatchTask(
         number=context.partitionId(),
-        attempt=context.attemptNumber(),
         batch=int(batch),
         query_id=str(context.getLocalProperty("sql.streaming.queryId")),
     )
@@ -111,13 +125,26 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         raise RefusedOption('a topic cannot be overwritten: write with mode("append")')
     sink = _sink(options, schema)
     # A batch inside foreachBatch is part of a micro-batch; the sink distinguishes several writes to a topic.
-    is_part_of_query = sink.guarantee is not None and sink.guarantee.sink is not None
+    is_part_of_query = any(name.lower() == "delivery.sink" for name in options)
     return BatchWriter(sink if is_part_of_query else replace(sink, guarantee=None))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """In output mode Complete each micro-batch appends the whole result: the newest record of a key is valid."""
-    return StreamWriter(_sink(options, schema))
+    sink = _sink(options, schema)
+    if sink.guarantee is not None:
+        sink = replace(sink, guarantee=replace(sink.guarantee, plan=newest_plan(options)))
+    return StreamWriter(sink)
+
+
+def newest_plan(options: Mapping[str, str]) -> str | None:
+    """A digest of what Spark has planned for the next micro-batch. None if only Spark can read the checkpoint."""
+    place = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
+    if place is None:
+        return None
+    plans = [path for path in Path(place.removeprefix("file:"), "offsets").glob("[0-9]*") if path.name.isdigit()]
+    newest = max(plans, key=lambda path: int(path.name), default=None)
+    return None if newest is None else sha256(newest.read_bytes()).hexdigest()[:16]
 
 
 def _sink(options: Mapping[str, str], schema: StructType) -> Sink:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from odradek.client.admin import Admin
 from odradek.client.configuring import client_logger
@@ -137,6 +137,7 @@ class OutputTopic:
                 "bootstrap.servers": bootstrap,
                 "group.id": "odradek-test-driver",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,  # the last offset may be that of a transaction's marker
                 "logger": client_logger(),
             }
         )
@@ -164,6 +165,9 @@ class OutputTopic:
         self._consumer.assign([TopicPartition(self._topic, partition, position)])
         while position < end:
             message = self._consumer.poll(READ_TIMEOUT_S)
+            if message is not None and is_end(message):
+                position = max(position, message.offset())
+                continue
             if message is None or message.error():
                 raise TimeoutError(f"{self._topic}-{partition} should have records up to offset {end}: {message}")
             found.append(self._record(message))
@@ -180,6 +184,11 @@ class OutputTopic:
             offset=message.offset(),
             timestamp=datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC),
         )
+
+
+def is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 (librdkafka's own name)
 
 
 def encoded(row: dict[str, Any], format_: Format, schema: Any) -> bytes:  # noqa: ANN401 any schema

@@ -33,11 +33,16 @@ def test_words_follow_rows_from_topics_to_sinks(app):
     assert "Query" not in first
     assert "\n  runs on the engine; group fleet.positions\n" in query
     assert "Sink: positions-dead-letters" in query
-    assert "      bad (json) by driver\n      each row as it comes\n    <-- filter-1" in query
+    exactly_once = "      exactly once for readers with read_committed\n"
+    assert f"      bad (json) by driver\n      each row as it comes\n{exactly_once}    <-- filter-1" in query
+    assert query.count(exactly_once) == 4
     assert "Step: aggregate-1 [state]  (test_describe.py:" in query
     assert "      alerts (json) by driver\n      final results; late rows are accepted for 5 seconds\n" in query
     assert "View: materialize-1" in query
-    assert "      each change of a result, at most one per key and micro-batch\n    <-- aggregate-2" in query
+    assert (
+        f"      each change of a result, at most one per key and micro-batch\n{exactly_once}    <-- aggregate-2"
+        in query
+    )
     assert "results may depend on micro-batches" not in query
 
 
@@ -52,7 +57,49 @@ def test_data_has_the_same(app):
     steps = {step["name"]: step for step in data["steps"]}
     assert (steps["aggregate-1"]["inputs"], steps["aggregate-1"]["stateful"]) == (["filter-1"], True)
     assert steps["to-2"]["promise"] == "final results; late rows are accepted for 5 seconds"
+    assert steps["to-2"]["guarantee"] == "exactly once for readers with read_committed"
+    assert steps["filter-1"]["guarantee"] is None
     assert not any(step["by_micro_batch"] for step in steps.values())
+
+
+def a_timer(rows):
+    return rows.process(key="a", out="a string", ttl="1 hour", timers="processing")(lambda key, rows: ())
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (lambda rows: rows[rows.a != "x"], "exactly once for readers with read_committed"),
+        (lambda rows: rows.map(dict, "a string"), "exactly once for readers with read_committed, if map-1 returns"),
+        (lambda rows: rows.with_columns(at=F.now()), "exactly once for readers with read_committed"),
+        (lambda rows: rows.with_columns(x=F.rand()), "not exactly once: columns-1: rand gives other values"),
+        (lambda rows: rows[F.rand() < 0.1], "not exactly once: filter-1: rand gives other values"),
+        (a_timer, "not exactly once: process-1: its timers follow the clock of the machine"),
+    ],
+)
+def test_description_says_whether_a_sink_writes_exactly_once(steps, told):
+    app = App("once")
+    steps(rows_of(app)).to("made")
+    assert f"      {told}" in describe(app.application)
+
+
+def test_functions_are_called_at_least_once():
+    app = App("called")
+    rows_of(app).foreach(print)
+    assert "      at least once: the function is called again" in describe(app.application)
+
+
+def test_clock_is_another_one_in_a_repeated_micro_batch_of_sparks_own_operators():
+    app = App("spark")
+    made = app.sql("select a, now() as at from rows", rows=rows_of(app))
+    made.with_columns(again=F.now()).to("made")
+    assert "      not exactly once: columns-1: now gives other values" in describe(app.application)
+
+
+def test_application_without_transactions_writes_at_least_once():
+    app = App("twice", delivery="at-least-once")
+    rows_of(app).to("made")
+    assert "      at least once: the application has delivery='at-least-once'\n" in describe(app.application)
 
 
 @pytest.mark.parametrize(

@@ -20,17 +20,22 @@ def committed(bootstrap: str, topic: str) -> list[dict]:
     """What a reader with read_committed sees."""
     config = {"isolation.level": "read_committed", "enable.partition.eof": True, "group.id": "committed"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **config})
+    end = Admin(bootstrap).end_offsets(topic)[0]
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while (message := consumer.poll(30)) is not None and message.error() is None:
-        found.append(json.loads(message.value()))
-    assert message is not None
+    found, position = [], 0
+    while position < end:
+        message = consumer.poll(30)
+        assert message is not None
+        position = message.offset()  # of the end, too: what is committed so far may end earlier
+        if message.error() is None:
+            found.append(json.loads(message.value()))
+            position += 1
     consumer.close()
     return found
 
 
 def application(bootstrap: str, state: Path) -> App:
-    app = App("shop", bootstrap, state_dir=str(state), delivery="exactly-once")
+    app = App("shop", bootstrap, state_dir=str(state))
     orders = app.stream("orders", schema="item string, price double")
     orders[orders.price > 10].to("dear")
     counts = orders.group_by("item").agg(n=F.count("*"))

@@ -63,7 +63,8 @@ def test_running_application_is_scraped(spark, topics, tmp_path, monkeypatch):
         running.await_all_processed()
         processed = "kafka_streams_stream_thread_metrics_process_total", "scraped.measured-in"
         letters = "odradek_streams_application_deadletters_total", "measured-dead", "scraped"
-        wait_until(lambda: (now := found()).get(processed) == 4 and now.get(letters) == 1, found)
+        # A letter, and the marker of its transaction.
+        wait_until(lambda: (now := found()).get(processed) == 4 and now.get(letters) == 2, found)
         samples = found()
         assert samples["kafka_streams_stream_metrics_state_info", "RUNNING", "scraped"] == 1
         assert samples["odradek_streams_query_batches_total", "measured-in", "scraped"] >= 2

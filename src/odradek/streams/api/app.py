@@ -45,11 +45,12 @@ class App:
         conf: Mapping[str, str] | None = None,
         config: Mapping[str, str] | None = None,
         every: Duration | None = None,
-        delivery: str = AT_LEAST_ONCE,
+        delivery: str | None = None,
     ) -> None:
         """`every`: a query looks for new rows at most so often; without it, whenever it is done with the last ones.
 
-        `delivery`: "at-least-once", or "exactly-once", which writes topics in transactions.
+        `delivery`: "exactly-once" writes topics in transactions, "at-least-once" does not. Without it: exactly once
+        where the cluster has transactions.
         """
         if not _APP_NAME.fullmatch(name):
             raise PipelineError(
@@ -57,7 +58,7 @@ class App:
                 why="it is part of directories, consumer groups and topics",
                 instead="letters, digits, '.', '_' and '-'",
             )
-        if delivery not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        if delivery not in (None, EXACTLY_ONCE, AT_LEAST_ONCE):
             raise PipelineError(
                 f"delivery={delivery!r} is no guarantee",
                 why="records reach a topic once, or again after a failure",

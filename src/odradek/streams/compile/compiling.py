@@ -35,7 +35,7 @@ from odradek.streams.graph.nodes import (
     Topic,
 )
 from odradek.streams.graph.planning import grace_of
-from odradek.streams.graph.settings import AT_LEAST_ONCE, EXACTLY_ONCE, Settings
+from odradek.streams.graph.settings import AT_LEAST_ONCE, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def delivery(settings: Settings, group: str, sink: str) -> dict[str, str]:
     if settings.delivery == AT_LEAST_ONCE:
         return {"delivery.guarantee": AT_LEAST_ONCE}
     return {
-        "delivery.guarantee": EXACTLY_ONCE,
+        **({} if settings.delivery is None else {"delivery.guarantee": settings.delivery}),
         "delivery.sink": f"{group}.{sink}",
         "delivery.markers": markers_of(group),
     }
@@ -83,9 +83,6 @@ class Compilation:
 
     def place_of(self, node: Topic) -> Place | None:
         return self._places.get(node)
-
-    def delivery(self, sink: str) -> dict[str, str]:
-        return delivery(self.settings, self.group, sink)
 
     def frame(self, node: Node, *, timed: bool = False) -> DataFrame:
         """The good rows of a node; `timed`: with a watermark on `_time`."""

@@ -32,9 +32,6 @@ class Context(Protocol):
     records: bool  # rows carry the record they came from, in `_record`
     dry: bool  # for schemas alone: no broker is asked
 
-    def delivery(self, sink: str) -> dict[str, str]:
-        """Options of a sink of this query: what it guarantees."""
-
     def schema_of(self, node: Node) -> StructType: ...
 
     def place_of(self, node: Topic) -> Place | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from odradek.pipeline import formats
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.layout import markers_of
 from odradek.streams.compile.context import Context, Place
 from odradek.streams.compile.event_time import MILLISECOND, alone_marked, has_watermark
 from odradek.streams.graph.columns import HEADERS
@@ -55,7 +57,7 @@ def _records(node: Topic, context: Context) -> DataFrame:
     reader = (
         context.spark.readStream.format("odradek")
         .option("kafka.bootstrap.servers", settings.bootstrap)
-        .option(*_selection(node))
+        .option(*_selection(node, context.group))
         .option("startingOffsets", node.start)
         .option("kafka.group.id", context.group)
         .option("includeHeaders", "true" if node.dlq is not None or node.headers or context.records else "false")
@@ -81,11 +83,14 @@ def ordered(node: Topic, place: Place) -> dict[str, str]:
     return options | {"maxOffsetsPerTrigger": str(place.records), "alignTopics": ",".join(aligned)}
 
 
-def _selection(node: Topic) -> tuple[str, str]:
-    """The source looks for a pattern anywhere in a name; here it is the whole name."""
+def _selection(node: Topic, group: str) -> tuple[str, str]:
+    """The source looks for a pattern anywhere in a name; here it is the whole name.
+
+    A query that read its own markers would write a marker for each that it reads.
+    """
     if node.pattern is None:
         return "subscribe", ",".join(node.topics)
-    return "subscribePattern", rf"\A(?:{node.pattern})\Z"
+    return "subscribePattern", rf"\A(?!{re.escape(markers_of(group))}\Z)(?:{node.pattern})\Z"
 
 
 def _no_records(node: Topic, context: Context) -> DataFrame:

@@ -32,7 +32,7 @@ class Settings:
     master: str | None = None  # None: this machine
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
-    delivery: str = AT_LEAST_ONCE  # or EXACTLY_ONCE: of records in topics
+    delivery: str | None = None  # of records in topics; None: EXACTLY_ONCE where the cluster has transactions
     every: timedelta | None = None  # between the micro-batches of a query; None: one follows the other
     metrics: str | None = None  # where `run` serves /metrics, as host:port; "off"; None: 127.0.0.1:9464 or a free port
     otlp: str | None = None  # a collector that `run` pushes metrics to

@@ -12,6 +12,8 @@ from odradek.streams.graph.application import Application
 from odradek.streams.graph.micro_batches import why_by_micro_batch, why_foreign
 from odradek.streams.graph.nodes import Aggregate, Node, StreamJoin
 from odradek.streams.graph.planning import Query, grace_of
+from odradek.streams.graph.repeats import guarantee
+from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import Materialize, Sink
 
 
@@ -24,7 +26,7 @@ def describe(app: Application) -> str:
     ]
     if not queries:
         heads.append("  nothing to run: no stream or table ends in a sink")
-    parts = [_query(query, number, layout) for number, query in enumerate(queries)]
+    parts = [_query(query, number, layout, app.settings) for number, query in enumerate(queries)]
     return "\n\n".join(["\n".join(heads), *parts])
 
 
@@ -98,6 +100,7 @@ def as_data(app: Application) -> dict[str, object]:
                 "inputs": [upstream.name for upstream in node.inputs],
                 "stateful": node.stateful,
                 "promise": promise(node) if isinstance(node, Sink) else None,
+                "guarantee": _guarantee(node, queries, app.settings),
                 "by_micro_batch": _mark(node, queries),
                 "origin": str(node.origin),
             }
@@ -106,7 +109,7 @@ def as_data(app: Application) -> dict[str, object]:
     }
 
 
-def _query(query: Query, number: int, layout: Layout) -> str:
+def _query(query: Query, number: int, layout: Layout, settings: Settings) -> str:
     steps = steps_of(query)
     lines = [f"Query {number}: {query.name}", f"  {runs_on(query)}; group {layout.group(query.name)}"]
     for node in steps:
@@ -115,6 +118,7 @@ def _query(query: Query, number: int, layout: Layout) -> str:
         lines += textwrap.wrap(unwrapped(node.summary), 110, initial_indent="      ", subsequent_indent="      ")
         if isinstance(node, Sink):
             lines.append(f"      {promise(node)}")
+            lines.append(f"      {guarantee(node, query, settings)}")
         if (why := why_by_micro_batch(node, by_engine=query.by_engine)) is not None:
             lines.append(f"    ! results may depend on micro-batches: {why}")
         if node.inputs:
@@ -122,6 +126,11 @@ def _query(query: Query, number: int, layout: Layout) -> str:
         if after:
             lines.append(f"    --> {', '.join(after)}")
     return "\n".join(lines)
+
+
+def _guarantee(node: Node, queries: Sequence[Query], settings: Settings) -> str | None:
+    query = next((query for query in queries if node in query.sinks), None)
+    return guarantee(node, query, settings) if isinstance(node, Sink) and query is not None else None
 
 
 def _mark(node: Node, queries: Sequence[Query]) -> str | None:

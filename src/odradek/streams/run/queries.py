@@ -111,14 +111,18 @@ def _by_engine(query: Query, settings: Settings, session: SparkSession, group: s
     plan = topology(query.sinks)
     context = Compilation(session, settings, group, query.trunk, records=query.calls_python, places=places(query, plan))
     wanted = int(str(session.conf.get("spark.sql.shuffle.partitions")))
-    shards = kept_shards(Path(folder), wanted) if any(node.stateful for node in query.steps) else wanted
+    is_remote = "://" in folder
+    shards = len(plan.topics) if is_remote else kept_shards(Path(folder), wanted)
     run = Run(uuid4().hex, last_commit(Path(folder).parent))
     frame = Assembly(plan, context, folder, shards, run).frame()
     return condensed(frame).writeStream.outputMode("append").format("noop")
 
 
 def kept_shards(folder: Path, wanted: int) -> int:
-    """How many shards there are: as many as there were when the state began, whatever is wanted now."""
+    """How many shards there are: as many as there were when the query began, whatever is wanted now.
+
+    Rows stay in their shard, and the rows of a repeated micro-batch in their task.
+    """
     path = folder / "count"
     if not path.exists():
         write_durably(path, str(wanted))

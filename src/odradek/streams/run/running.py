@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +21,8 @@ from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import Materialize
 from odradek.streams.run.checkpoint_steps import keep_to_the_steps
+from odradek.streams.run.committed import await_committed
+from odradek.streams.run.guarantees import deciding
 from odradek.streams.run.measuring import measured
 from odradek.streams.run.progress import Progress
 from odradek.streams.run.queries import RunningQuery, start_query
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.5
 TEND_S = 1.0
+COMMITTED_WITHIN_S = 60.0
 WORKER_MODULES = ("odradek.streams.compile.topology.operators",)
 
 
@@ -70,8 +74,9 @@ class RunningApp:
     def await_all_processed(self, timeout_s: float = 60.0) -> None:
         """Until everything that was in the topics when this was called has gone through all queries."""
         deadline = time.monotonic() + timeout_s
-        for query in self.queries:  # in the order in which topics flow: what one writes the next one finds
+        for number, query in enumerate(self.queries):  # as topics flow: what one writes the next one finds
             self._await_processed(query, deadline)
+            await_committed(self.settings, self._read_later(number), deadline)
 
     def await_termination(self) -> None:
         """Until all queries have ended by themselves or one has failed."""
@@ -124,6 +129,11 @@ class RunningApp:
         if self._owns_session:
             self.session.stop()
 
+    def _read_later(self, number: int) -> list[str]:
+        """The topics that a query writes and a later one reads."""
+        later = [query.plan for query in self.queries[number + 1 :]]
+        return [topic for topic in self.queries[number].plan.writes if any(plan.takes_from([topic]) for plan in later)]
+
     def _await_processed(self, query: RunningQuery, deadline: float) -> None:
         done = threading.Event()
 
@@ -161,9 +171,11 @@ def start(
     try:
         keep_to_the_steps(layout, queries)
         create_topics(queries, settings)
+        decision = deciding(app, queries, settings)
         session_in_use = session_for(app.name, settings.master, settings.conf, session, WORKER_MODULES)
         if signals is not None:
             signals.take()
+        settings = _settled(decision, session_in_use, owns_session=session is None)
         if session is None:
             spread_state(queries, settings, session_in_use)
     except BaseException as problem:
@@ -183,12 +195,23 @@ def start(
                 available_now
             ):  # its output must be complete before a later query, which may read it, looks for the end offsets
                 running.await_termination()
+                written = [topic for topic in query.writes if any(other.takes_from([topic]) for other in queries)]
+                await_committed(settings, written, time.monotonic() + COMMITTED_WITHIN_S)
         if available_now:  # done: the next run may begin while this one is still asked for its views
             tenure.end()
     except BaseException:
         running.stop()
         raise
     return running
+
+
+def _settled(decision: Future[Settings], session: SparkSession, *, owns_session: bool) -> Settings:
+    try:
+        return decision.result()
+    except BaseException:
+        if owns_session:
+            session.stop()
+        raise
 
 
 def _require_an_end(app: Application, queries: tuple[Query, ...], *, available_now: bool) -> None:

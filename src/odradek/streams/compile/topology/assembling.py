@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from odradek.base.invariants import invariant
 from odradek.spark.sink_options import check_columns, sink_options
 from odradek.streams.compile.calling import Calling
+from odradek.streams.compile.compiling import delivery
 from odradek.streams.compile.explanations import explaining
 from odradek.streams.compile.sources import read_topic
 from odradek.streams.compile.ticking import tick_times
@@ -183,11 +184,10 @@ class Assembly:
         maps = self._maps(level + 1)
         mapped = {one.origin for one in maps}
         given = self._given(level, mapped)
-        given_options = sink_options({**options, **self.context.delivery(f"{level}"), "topic": "any"})
+        given_options = sink_options({**options, **self._delivery(level), "topic": "any"})
         outlet = Outlet(
             config=given_options.config,
             guarantee=given_options.guarantee,
-            run=self.run,
             writes=tuple(self._write(lane, sink) for lane, sink in sinks if not isinstance(sink, ForeachRow)),
             calls=tuple(
                 Call(lane=lane.number, calling=Calling.of(sink)) for lane, sink in sinks if isinstance(sink, ForeachRow)
@@ -198,6 +198,9 @@ class Assembly:
             shards=self.shards,
         )
         return rows.mapInArrow(outlet, given if len(given) else NOTHING)
+
+    def _delivery(self, level: int) -> dict[str, str]:
+        return delivery(self.context.settings, self.context.group, f"{level}")
 
     def _given(self, level: int, mapped: set[int]) -> T.StructType:
         """What an outlet hands on: rows for the ports of later stages, and the results of maps."""

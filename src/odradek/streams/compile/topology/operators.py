@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from odradek.base.invariants import invariant
-from odradek.spark.batch_markers import MarkerTopic
 from odradek.spark.sink_options import Columns, Guarantee
 from odradek.spark.task_producer import Record, TaskProducer
-from odradek.spark.task_transaction import Attempt, TaskTransaction
-from odradek.spark.writer import ANY_PARTITION, MicroBatchTask, records, task_of_micro_batch
+from odradek.spark.task_transaction import TaskTransaction
+from odradek.spark.writer import ANY_PARTITION, MicroBatchTask, records, task_of_micro_batch, transaction
 from odradek.streams.compile.calling import Calling, Letter
 from odradek.streams.compile.python_rows import RowByRow
 from odradek.streams.compile.topology.projecting import (
@@ -117,8 +116,7 @@ class Outlet:
     maps: tuple[Map, ...]
     shape: Shape
     shards: int
-    guarantee: Guarantee | None = None  # None: at-least-once
-    run: Run = ONE_RUN
+    guarantee: Guarantee | None = None  # None: at least once
 
     def __call__(self, batches: Batches) -> Batches:
         if not self.writes and not any(call.calling.dlq for call in self.calls):
@@ -132,15 +130,7 @@ class Outlet:
         task = None if self.guarantee is None else task_of_micro_batch()
         if self.guarantee is None or self.guarantee.sink is None or task is None:
             return TaskProducer(dict(self.config))
-        attempt = Attempt(
-            sink=self.guarantee.sink,
-            task=task.number,
-            batch=task.batch,
-            query_id=task.query_id,
-            # Spark begins with the next micro-batch when this one is done. After that, only a restart repeats it.
-            may_be_repeated=task.attempt > 0 or task.batch <= self.run.committed + 1,
-        )
-        return TaskTransaction(dict(self.config), MarkerTopic(self.guarantee.markers), attempt)
+        return transaction(dict(self.config), self.guarantee, task, self.guarantee.sink)
 
     def _handed_on(self, batches: Batches, producer: Writer | None) -> Batches:
         seen: dict[Source, list[tuple[bytes, Micros]]] = {}
@@ -165,13 +155,13 @@ class Outlet:
         for write in self.writes:
             _, rows = _rows(batch, write.lane)
             if rows.num_rows:
-                producer.send(records(rows, write.columns, write.topic))
+                producer.send(records(rows, write.columns, write.topic), rows.nbytes)
 
     def _call(self, batch: pa.RecordBatch, producer: Writer | None) -> None:
         for call in self.calls:
             for letter in call.calling.letters(_rows(batch, call.lane)[1]):
                 if producer is not None and call.calling.dlq is not None:
-                    producer.send([as_record(letter, call.calling.dlq)])
+                    producer.send([as_record(letter, call.calling.dlq)], len(letter.value or b""))
 
     def _passing(self, batch: pa.RecordBatch) -> Batches:
         """Rows and beats that are on their way to a later stage."""

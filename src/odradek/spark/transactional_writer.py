@@ -1,0 +1,180 @@
+"""Writes the transactions of a transactional id: each has the records of one task, and a marker of its micro-batch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from odradek.client.transactions_offered import initialize
+from odradek.spark.batch_markers import Marker, MarkersUnreadable, MarkerTopic
+from odradek.spark.clients import connection_of
+from odradek.spark.errors import CheckpointMismatch
+from odradek.spark.task_producer import DeliveryFailed, Failures, Record, deliver, reporting
+
+# A transaction that stays open longer is aborted: it holds back readers.
+TRANSACTION_TIMEOUT_MS = 120_000
+TRANSACTION_TIMEOUT_MS_MAX = 900_000  # of brokers, unless they have another transaction.max.timeout.ms
+INIT_WITHIN_S = 60.0
+# An earlier attempt of the same task may still be writing.
+TURN_WITHIN_S = 10.0
+
+UNUSABLE = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001 (librdkafka's own codes have this form)
+        KafkaError._FATAL,  # noqa: SLF001
+        KafkaError._STATE,  # noqa: SLF001
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One task of a micro-batch. `query_id` identifies the checkpoint."""
+
+    sink: str  # the same for all micro-batches of a query, and for no other sink
+    task: int
+    batch: int
+    query_id: str
+    # Identifies the offsets that the micro-batch reads; None: unknown.
+    plan: str | None = None
+    # How to begin again after the checkpoint was deleted.
+    to_begin_again: str = "use `odradek streams reset`"
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.sink}.{self.task}"
+
+
+class WriterLost(RuntimeError):
+    """The producer cannot be used any more. A new one with its transactional id knows what was committed."""
+
+
+class TransactionFailed(WriterLost):
+    def __init__(self, transactional_id: str, what: str, refused: KafkaException) -> None:
+        error = refused.args[0]
+        super().__init__(
+            f"the transaction of {transactional_id} could not {what}: {error.str()} ({error.name()}). "
+            "Readers with read_committed see none of its records. To write without transactions, set the option "
+            "delivery.guarantee=at-least-once"
+        )
+
+
+class TransactionalWriter:
+    """A producer that has its transactional id: all others with this id are fenced, and their transactions aborted."""
+
+    def __init__(self, config: Mapping[str, str], markers: MarkerTopic, transactional_id: str) -> None:
+        self._id, self._markers = transactional_id, markers
+        self._turn = threading.Lock()
+        self._failures = Failures()
+        own = transactional_config(config, transactional_id)
+        self._producer = Producer({**own, **reporting(self._failures)})
+        try:
+            initialize(self._producer, connection_of(own), INIT_WITHIN_S)
+            # From now on no older attempt writes a marker.
+            self._last = markers.last(own, transactional_id)
+        except KafkaException as refused:
+            raise TransactionFailed(transactional_id, "begin", refused) from None
+        except MarkersUnreadable as unreadable:
+            raise WriterLost(str(unreadable)) from None
+
+    def write(self, attempt: Attempt, records: Sequence[Record]) -> bool:
+        """False: an earlier attempt has written the task."""
+        with self.begun(attempt) as is_to_be_written:
+            if not is_to_be_written:
+                return False
+            self.commit(attempt, records)
+            return True
+
+    @contextmanager
+    def begun(self, attempt: Attempt) -> Iterator[bool]:
+        """A transaction for this task; False: its marker is there, so there is no transaction."""
+        if not self._turn.acquire(timeout=TURN_WITHIN_S):
+            raise WriterLost(f"an earlier attempt of {self._id} is still writing")
+        try:
+            is_to_be_written = not is_written(self._last, attempt)
+            if is_to_be_written:
+                self._begin()
+            yield is_to_be_written
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            self._turn.release()
+
+    def send(self, records: Iterable[Record]) -> None:
+        try:
+            deliver(self._producer, self._failures, records)
+        except DeliveryFailed as failed:
+            raise self._judged(failed) from None
+
+    def commit(self, attempt: Attempt, records: Iterable[Record] = ()) -> None:
+        """Sends the last records, and the marker."""
+        marker = Marker(batch=attempt.batch, query_id=attempt.query_id, plan=attempt.plan)
+        # The last record of the transaction: an open transaction hides the markers of other tasks behind it.
+        self.send([*records, self._markers.record(self._id, marker)])
+        try:
+            self._producer.commit_transaction()
+            self._failures.raise_any()
+        except KafkaException as refused:
+            try:
+                self._failures.raise_any()
+            except DeliveryFailed as failed:
+                raise self._judged(failed) from None
+            raise TransactionFailed(self._id, "be committed", refused) from None
+        self._last = marker
+
+    def _begin(self) -> None:
+        self._failures.begin_task()
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as refused:
+            raise TransactionFailed(self._id, "begin", refused) from None
+
+    def _judged(self, failed: DeliveryFailed) -> Exception:
+        """Whether a new producer might deliver the records that this one cannot."""
+        return WriterLost(str(failed)) if failed.error.code() in UNUSABLE else failed
+
+    def _give_up(self) -> None:
+        """The next producer with this transactional id aborts it, too, should that fail here."""
+        self._producer.purge()
+        try:
+            self._producer.abort_transaction(1.0)
+        except KafkaException:
+            return
+
+
+def transactional_config(config: Mapping[str, str], transactional_id: str) -> dict[str, str]:
+    """A transaction must not time out before its records do: librdkafka refuses that."""
+    delivery_ms = {name: int(config[name]) for name in ("delivery.timeout.ms", "message.timeout.ms") if name in config}
+    default_ms = min(max(TRANSACTION_TIMEOUT_MS, *delivery_ms.values()), TRANSACTION_TIMEOUT_MS_MAX)
+    timeout_ms = int(config.get("transaction.timeout.ms", default_ms))
+    shortened = {name: str(min(ms, timeout_ms)) for name, ms in delivery_ms.items()}
+    return {**config, **shortened, "transaction.timeout.ms": str(timeout_ms), "transactional.id": transactional_id}
+
+
+def is_written(last: Marker | None, attempt: Attempt) -> bool:
+    """Whether an earlier attempt has written this task. CheckpointMismatch if the marker is of another checkpoint."""
+    if last is None:
+        return False
+    if last.query_id != attempt.query_id:
+        raise CheckpointMismatch(
+            f"{attempt.transactional_id} has already written micro-batch {last.batch} of another checkpoint, which was "
+            "deleted. This query would write its results again. To start from the beginning, and write them again, "
+            f"{attempt.to_begin_again}; otherwise restore the checkpoint"
+        )
+    is_same_plan = last.plan == attempt.plan or None in (last.plan, attempt.plan)
+    if last.batch > attempt.batch or (last.batch == attempt.batch and not is_same_plan):
+        other = "" if last.batch > attempt.batch else " and other offsets"
+        raise CheckpointMismatch(
+            f"{attempt.transactional_id} has already written micro-batch {last.batch}, and the checkpoint continues "
+            f"with {attempt.batch}{other}: it is older than the results. Restore the newest checkpoint. To start from "
+            f"the beginning, and write all results again, {attempt.to_begin_again}"
+        )
+    return last.batch == attempt.batch

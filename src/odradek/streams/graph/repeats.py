@@ -1,0 +1,89 @@
+"""Whether a sink writes each result exactly once: what would be different when a micro-batch is repeated.
+
+Spark repeats an interrupted micro-batch. A task that has written its records then writes none again, so its records are
+those of the first attempt. That is exactly once only if both attempts give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.streams.graph.expressions import ColumnLike
+from odradek.streams.graph.nodes import (
+    Aggregate,
+    Filter,
+    Fold,
+    Frame,
+    MapPandas,
+    MapRows,
+    Node,
+    Process,
+    Select,
+    Sql,
+    StaticJoin,
+    WithColumns,
+)
+from odradek.streams.graph.planning import Query, called
+from odradek.streams.graph.settings import AT_LEAST_ONCE, Settings
+from odradek.streams.graph.sinks import ForeachBatch, ForeachRow, Sink, TopicSink
+
+RANDOM = frozenset({"rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"})
+CLOCK = frozenset(
+    {"now", "current_timestamp", "current_date", "current_time", "curdate", "localtimestamp", "unix_timestamp"}
+)
+
+EXACTLY_ONCE_READ = "exactly once for readers with read_committed"
+
+
+def guarantee(sink: Sink, query: Query, settings: Settings) -> str:
+    """What a sink guarantees, in a sentence."""
+    if isinstance(sink, ForeachRow | ForeachBatch):
+        return "at least once: the function is called again when a micro-batch is repeated"
+    if settings.delivery == AT_LEAST_ONCE:
+        return f"at least once: the application has delivery={AT_LEAST_ONCE!r}"
+    if (why := why_different(sink, query)) is not None:
+        return f"not exactly once: {why}"
+    functions = [node.name for node in sink.ancestry() if isinstance(node, MapRows | MapPandas | Fold | Process)]
+    if functions:
+        verb = "returns" if len(functions) == 1 else "return"
+        return f"{EXACTLY_ONCE_READ}, if {' and '.join(functions)} {verb} the same rows again"
+    return EXACTLY_ONCE_READ
+
+
+def why_different(sink: Sink, query: Query) -> str | None:
+    """Why a repeated micro-batch may give other rows; None: nothing that is known here."""
+    for node in sink.ancestry():
+        if (why := _why(node, query)) is not None:
+            return f"{node.name}: {why}"
+    return None
+
+
+def _why(node: Node, query: Query) -> str | None:
+    match node:
+        case Process(timers="processing"):
+            return "its timers follow the clock of the machine"
+        case StaticJoin():
+            return "Spark reads the DataFrame again, and it may have changed"
+        case Frame():
+            return "its source is not a topic of this application, and may give other rows when it is read again"
+    names = called(_columns(node))
+    # Spark keeps the time of a micro-batch, so in its plan the clock is the same again. Below the trunk it is not.
+    other = names & (RANDOM if query.by_engine or node in query.trunk.ancestry() else RANDOM | CLOCK)
+    return f"{' and '.join(sorted(other))} give{'s' if len(other) == 1 else ''} other values" if other else None
+
+
+def _columns(node: Node) -> tuple[ColumnLike, ...]:
+    match node:
+        case Filter():
+            return (node.condition,)
+        case Select():
+            return node.columns
+        case WithColumns():
+            return tuple(node.columns.values())
+        case Aggregate():
+            return node.aggregates
+        case Sql():
+            return (node.query,)
+        case TopicSink() if node.headers is not None:
+            return tuple(node.headers.values()) if isinstance(node.headers, Mapping) else (node.headers,)
+    return ()
