@@ -1,4 +1,4 @@
-"""The input and the expected output: clicks in seeded order, counted in plain Python."""
+"""The input and the expected output: clicks and orders in seeded order, counted and joined in plain Python."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import Producer
 
-from faults.counting import CLICKS
+from faults.counting import CLICKS, ORDERS, PEOPLE
 
 Window = tuple[str, datetime]
 """A user and the start of a window."""
+Sale = tuple[str, int, str]
+"""User, price, and the user's name."""
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW_S = 10
@@ -26,6 +28,8 @@ OUT_OF_ORDER_S = 4.0
 PAUSE_S = 0.1
 ACKNOWLEDGED_TIMEOUT_S = 120.0
 CLOSER = "closer"
+ORDERED = 0.25  # the share of clicks with an order
+BROKEN = 0.02  # the share of records that cannot be parsed
 
 
 class Clicks:
@@ -33,6 +37,8 @@ class Clicks:
 
     def __init__(self, bootstrap: str) -> None:
         self.counts: Counter[Window] = Counter()
+        self.sales: dict[int, Sale] = {}  # by click
+        self.broken: set[bytes] = set()
         self.sent = 0
         self.chunks = 0  # acknowledged, in this round
         self._closed_before = BEGINNING
@@ -46,6 +52,11 @@ class Clicks:
                 "log_level": 0,
             }
         )
+        for user in range(USERS):
+            row = {"user": f"user-{user}", "name": f"name of {user}"}
+            # A join takes the row of the table that was valid at the time of the click.
+            self._producer.produce(PEOPLE, json.dumps(row), row["user"], timestamp=int(BEGINNING.timestamp() * 1000))
+        self._wait_for_acknowledgement()
         self._round = 0
         self._rng = random.Random(0)
         self._ending = threading.Event()
@@ -77,6 +88,7 @@ class Clicks:
             raise self._problem
         self._closed_before = BEGINNING + (self._round + 0.5) * ROUND
         self._send(CLOSER, self._closed_before)
+        self._order(-1, self._closed_before)
         self._wait_for_acknowledgement()
 
     def final(self) -> dict[Window, int]:
@@ -95,14 +107,32 @@ class Clicks:
         begins = BEGINNING + self._round * ROUND + timedelta(seconds=self.chunks * CHUNK_S)
         for _ in range(CHUNK):
             after_s = self._rng.uniform(-OUT_OF_ORDER_S, CHUNK_S)
-            self._send(f"user-{self._rng.randrange(USERS)}", begins + timedelta(seconds=after_s))
+            number = self._rng.randrange(USERS)
+            at = begins + timedelta(seconds=after_s)
+            click = self._send(f"user-{number}", at)
+            if self._rng.random() < ORDERED:
+                self.sales[click] = f"user-{number}", self._order(click, at), f"name of {number}"
+            if self._rng.random() < BROKEN:
+                self._send_broken()
         self._wait_for_acknowledgement()
         self.chunks += 1
 
-    def _send(self, user: str, at: datetime) -> None:
-        self._producer.produce(CLICKS, json.dumps({"user": user, "at": at.isoformat()}), user)
+    def _send(self, user: str, at: datetime) -> int:
         self.sent += 1
+        row = {"id": self.sent, "user": user, "at": at.isoformat()}
+        self._producer.produce(CLICKS, json.dumps(row), user)
         self.counts[user, at - timedelta(seconds=at.timestamp() % WINDOW_S)] += 1
+        return self.sent
+
+    def _order(self, click: int, at: datetime) -> int:
+        price = self._rng.randrange(1000)
+        self._producer.produce(ORDERS, json.dumps({"click": click, "price": price, "at": at.isoformat()}), str(click))
+        return price
+
+    def _send_broken(self) -> None:
+        value = f"no JSON after {self.sent}".encode()
+        self.broken.add(value)
+        self._producer.produce(CLICKS, value, "broken")
 
     def _wait_for_acknowledgement(self) -> None:
         assert self._producer.flush(ACKNOWLEDGED_TIMEOUT_S) == 0, "the broker accepts no clicks"

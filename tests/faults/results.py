@@ -1,67 +1,91 @@
-"""The output: the newest count of each window, and all final counts."""
+"""The output, as a reader with read_committed sees it: every record is compared, and none may be there twice."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import datetime
+from itertools import pairwise
+from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
-from faults.clicking import Clicks, Window
-from faults.counting import FINAL, NEWEST
+from faults.clicking import Clicks, Sale, Window
+from faults.counting import BAD, FINAL, NEWEST, SOLD
 
 PARTITIONS = 2
 
 
 class Results:
     def __init__(self, bootstrap: str) -> None:
-        self.newest: dict[Window, int] = {}
+        self.newest: defaultdict[Window, list[int]] = defaultdict(list)
         self.final: defaultdict[Window, list[int]] = defaultdict(list)
+        self.sold: defaultdict[int, list[Sale]] = defaultdict(list)
+        self.bad: Counter[bytes] = Counter()
         self.last_written: defaultdict[str, float] = defaultdict(float)  # by topic, seconds since 1970
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "results",
                 "enable.auto.commit": False,
+                "isolation.level": "read_committed",
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
         )
-        places = [TopicPartition(topic, n, 0) for topic in (NEWEST, FINAL) for n in range(PARTITIONS)]
+        places = [TopicPartition(topic, n, 0) for topic in (NEWEST, FINAL, SOLD, BAD) for n in range(PARTITIONS)]
         self._consumer.assign(places)
 
     def read(self, timeout_s: float) -> None:
         for message in self._consumer.consume(10_000, timeout_s):
-            if message.error() is not None:
-                continue
-            row = json.loads(message.value())
-            window = row["user"], datetime.fromisoformat(row["window_start"])
-            self.last_written[message.topic()] = max(self.last_written[message.topic()], message.timestamp()[1] / 1000)
-            if message.topic() == NEWEST:
-                self.newest[window] = row["n"]
-            else:
-                self.final[window].append(row["n"])
+            if message.error() is None:
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        topic = message.topic()
+        self.last_written[topic] = max(self.last_written[topic], message.timestamp()[1] / 1000)
+        if topic == BAD:
+            self.bad[message.value()] += 1
+            return
+        row = json.loads(message.value())
+        if topic == SOLD:
+            self.sold[row["id"]].append((row["user"], row["price"], row["name"]))
+            return
+        window = row["user"], datetime.fromisoformat(row["window_start"])
+        (self.newest if topic == NEWEST else self.final)[window].append(row["n"])
+
+    @property
+    def records(self) -> int:
+        rows = sum(len(of) for each in (self.newest, self.final, self.sold) for of in each.values())
+        return rows + self.bad.total()
 
     @property
     def written_twice(self) -> int:
-        return sum(len(counts) - 1 for counts in self.final.values())
+        """Each count of a window is larger than the one before it, and everything else is there once."""
+        repeated = sum(after <= before for of in self.newest.values() for before, after in pairwise(of))
+        once = [len(of) - 1 for each in (self.final, self.sold) for of in each.values()]
+        return repeated + sum(once) + sum(count - 1 for count in self.bad.values())
 
     def differences(self, clicks: Clicks) -> list[str]:
-        """Empty when every window has its expected count. A final count may occur several times, if all are equal."""
-        final = {window: set(counts) for window, counts in self.final.items()}
+        """Empty when the output has every expected record, and no other."""
+        last = {window: of[-1] for window, of in self.newest.items()}
+        final = {window: [count] for window, count in clicks.final().items()}
+        sold = {click: [sale] for click, sale in clicks.sales.items()}
         return [
-            *_differences("newest", clicks.counts, self.newest),
-            *_differences("final", {window: {count} for window, count in clicks.final().items()}, final),
+            *_differences("newest", clicks.counts, last),
+            *_differences("final", final, self.final),
+            *_differences("sold", sold, self.sold),
+            *_differences("bad", dict.fromkeys(clicks.broken, 1), self.bad),
         ]
 
     def close(self) -> None:
         self._consumer.close()
 
 
-def _differences(what: str, expected: dict[Window, object], found: dict[Window, object]) -> list[str]:
+def _differences(what: str, expected: Mapping[Any, object], found: Mapping[Any, object]) -> list[str]:
     return [
-        f"{what} of {window[0]} at {window[1]:%d %H:%M:%S}: {found.get(window)}, expected {expected.get(window)}"
-        for window in sorted(expected.keys() | found.keys())
-        if expected.get(window) != found.get(window)
+        f"{what} of {key}: {found.get(key)}, expected {expected.get(key)}"
+        for key in sorted(expected.keys() | found.keys())
+        if expected.get(key) != found.get(key)
     ]

@@ -1,12 +1,12 @@
-"""Faults while windows are counted: afterwards every count is correct.
+"""Faults while windows are counted and streams joined: afterwards every record is there, and none twice.
 
 In each round, clicks are sent, a process is killed at a seeded moment, and the application recovers. Then the clicks
-end, and all counts are compared with the input. One application runs through all rounds, so a later round also finds
-damage of an earlier one.
+end, and all records of the output are compared with the input. One application runs through all rounds, so a later
+round also finds damage of an earlier one.
 
 `make faults ROUNDS=20` is the long form. The seed decides everything in a round; `SEED=n` starts with that seed.
 A third of the rounds kill inside a micro-batch: Spark's progress log has its offsets but not its commit. A third kill
-when such a batch has already written results, which are then written again. The rest kill between two batches, while
+when such a batch has already written results, which must not be written again. The rest kill between two batches, while
 no clicks are sent.
 """
 
@@ -24,7 +24,7 @@ import pytest
 
 from faults.application import Application, Process, kill
 from faults.clicking import Clicks
-from faults.counting import CLICKS, FINAL, NEWEST
+from faults.counting import BAD, CLICKS, FINAL, NEWEST, ORDERS, PEOPLE, SOLD
 from faults.results import PARTITIONS, Results
 from odradek.client.admin import Admin
 from odradek.spark.java import NoJava, find_java
@@ -79,7 +79,7 @@ class Story:
     def __init__(self, place: Path) -> None:
         self.broker = BrokerProcess(place / "broker").start()
         cluster = Admin(self.broker.bootstrap)
-        for topic in (CLICKS, NEWEST, FINAL):
+        for topic in (CLICKS, ORDERS, PEOPLE, NEWEST, FINAL, SOLD, BAD):
             cluster.create_topic(topic, PARTITIONS)
         self.clicks = Clicks(self.broker.bootstrap)
         self.results = Results(self.broker.bootstrap)
@@ -180,7 +180,9 @@ def story(tmp_path: Path) -> Iterator[Story]:
 
 
 @pytest.mark.timeout(TIMEOUT_S * (3 * ROUNDS + 1))
-def test_counts_match_the_input_whatever_process_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_record_is_written_once_whatever_process_is_killed(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
     inside = 0
     with capsys.disabled():
         print(f"\nseed  {'fault':8}  {'moment':26}  {'at the kill':40}  recovered in")
@@ -190,7 +192,8 @@ def test_counts_match_the_input_whatever_process_is_killed(story: Story, capsys:
             print(line, flush=True)
         print(
             f"{ROUNDS} faults, {inside} inside a micro-batch; {story.clicks.sent:,} clicks in "
-            f"{len(story.clicks.counts):,} windows: every newest and every final count is correct; "
-            f"{story.results.written_twice} final counts written twice"
+            f"{len(story.clicks.counts):,} windows, {len(story.clicks.sales):,} orders: {story.results.records:,} "
+            f"records compared, {story.results.written_twice} written twice"
         )
+    assert story.results.written_twice == 0
     assert inside >= ROUNDS // 4
