@@ -3,7 +3,8 @@
     PYTHONPATH=src python bench/latency.py --seconds 300 --json out.json --plot out.svg
 
 Runs the application of `odradek demo trucking` with the demo's own processes and options, without the page. Latency is
-measured from event time to the moment at which the broker appended the result (the output topics use LogAppendTime).
+measured from event time to the moment at which the broker appended the marker of the result's transaction, or the
+result if it has none (the output topics use LogAppendTime).
 It measures the source tree in PYTHONPATH. DOCS=1 also rewrites its part of docs/performance.md.
 """
 
@@ -73,6 +74,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="Spark setting, highest precedence"
     )
+    parser.add_argument("--delivery", choices=["exactly-once", "at-least-once"], help="the default: exactly once")
     parser.add_argument("--java-options", metavar="=OPTIONS", help=f"instead of the demo's {show.QUICK_JAVA}")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw latency over the first five minutes")
@@ -98,8 +100,8 @@ def measured(options: argparse.Namespace, folder: Path, stopping: threading.Even
         scene.set_java_options(options.java_options)
     if options.jfr:
         scene.add_java_options(flight.JAVA_OPTION)
-    if options.conf:
-        scene.set_spark_conf(dict(one.split("=", 1) for one in options.conf))
+    if options.conf or options.delivery:
+        scene.set_application(dict(one.split("=", 1) for one in options.conf), options.delivery)
     print(f"measuring {Path(odradek.__file__).parent}\n{scene.described()}", flush=True)
     watch = CpuWatch(lambda process: kind_of(process, scene))
     threads: dict[str, float] = {}

@@ -23,6 +23,7 @@ from servers import Odradek
 from stream_systems import Running, System
 from trucking_latency import Latency, Seen, figures, latencies
 from trucking_load import ISO_BEGIN, ISO_CHARS, TICK_MS, Load
+from visible import Visibility
 from wire import Client
 
 from odradek.client.admin import Admin
@@ -108,7 +109,7 @@ def _played(
     return Run(
         started_ms=started_ms,
         sent=Sent(**told),
-        results=read_outputs(broker.bootstrap),
+        results=read_outputs(broker.bootstrap, broker.directory),
         watch=watch,
         pss_bytes=pss_bytes,
         drivers=drivers,
@@ -183,8 +184,8 @@ def drain(broker: Odradek) -> None:
             time.sleep(0.2)
 
 
-def read_outputs(bootstrap: str) -> list[Seen]:
-    cluster = Admin(bootstrap)
+def read_outputs(bootstrap: str, data: Path) -> list[Seen]:
+    cluster, visible = Admin(bootstrap), Visibility(data)
     left = {(name, n): end for name in topics.OUTPUTS for n, end in cluster.end_offsets(name).items() if end}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.partition.eof": True})
     consumer.assign([TopicPartition(name, n, 0) for name, n in left])
@@ -193,7 +194,8 @@ def read_outputs(bootstrap: str) -> list[Seen]:
         for message in consumer.consume(10_000, 5.0):
             where = (message.topic(), message.partition())
             if message.error() is None:
-                found.append(Seen(message.topic(), message.value(), message.timestamp()[1]))
+                visible_ms = visible.ms(message.topic(), message.partition(), message.offset())
+                found.append(Seen(message.topic(), message.value(), visible_ms))
             else:  # the end of the partition
                 left.pop(where, None)
     consumer.close()

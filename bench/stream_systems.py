@@ -31,6 +31,7 @@ class System:
     commands: Callable[[str, Path], list[Command]]  # takes the bootstrap address and a folder for state
     environment: Mapping[str, str] = field(default_factory=dict)
     missing: Sequence[str] = ()
+    is_usual: bool = True  # False: measured when it is named
 
 
 class Running:
@@ -85,6 +86,21 @@ def _odradek(bootstrap: str, folder: Path) -> list[Command]:
     return [[*run, "-b", bootstrap, "--state-dir", folder / "state"]]
 
 
+AT_LEAST_ONCE = """\
+import dataclasses
+
+from odradek.demo.trucking.app import app
+app.application = dataclasses.replace(app.application, settings=app.settings.over(delivery="at-least-once"))
+"""
+
+
+def _odradek_at_least_once(bootstrap: str, folder: Path) -> list[Command]:
+    wrapper = folder / "at_least_once.py"
+    wrapper.write_text(AT_LEAST_ONCE)
+    run = [sys.executable, "-m", "odradek.cli", "streams", "run", wrapper]
+    return [[*run, "-b", bootstrap, "--state-dir", folder / "state"]]
+
+
 def _odradek_version() -> str:
     import odradek
 
@@ -136,6 +152,7 @@ def quix_python() -> Path:
 
 SYSTEMS = (
     System(name="Odradek", version=_odradek_version, commands=_odradek),
+    System(name="Odradek at least once", version=_odradek_version, commands=_odradek_at_least_once, is_usual=False),
     System(
         name="Kafka Streams",
         version=_kafka_streams_version,

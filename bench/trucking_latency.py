@@ -32,7 +32,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A record of an output topic, and when the broker appended it."""
+    """A record of an output topic, and when the broker appended it, or the marker of its transaction."""
 
     topic: str
     value: bytes

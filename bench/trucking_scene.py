@@ -15,6 +15,7 @@ import spark_progress
 from confluent_kafka import Message
 from processes import end_session
 from trucking_latency import Seen
+from visible import Visibility
 
 from odradek.client.admin import Admin
 from odradek.demo.trucking import show, topics
@@ -29,7 +30,7 @@ import dataclasses
 
 from odradek.demo.trucking.app import app
 app.application = dataclasses.replace(
-    app.application, settings=app.settings.over(conf={{**app.settings.conf, **{conf!r}}})
+    app.application, settings=app.settings.over(conf={{**app.settings.conf, **{conf!r}}}, delivery={delivery!r})
 )
 """
 
@@ -43,6 +44,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         super().__init__(wishes, folder, stopping)
         self.folder = folder
         self.results: list[Seen] = []
+        self._seen: list[tuple[str, int, int, bytes]] = []
         self.started_ms = 0
         self.live_s: float | None = None  # from the start of the application until every steady topic is written
         self.written_s: dict[str, float] = {}  # topic -> the same, until its first record
@@ -72,10 +74,10 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         environment = self._spark._environment  # noqa: SLF001
         environment[variable] = f"{environment.get(variable, '')} {more}".strip()
 
-    def set_spark_conf(self, conf: Mapping[str, str]) -> None:
+    def set_application(self, conf: Mapping[str, str], delivery: str | None) -> None:
         """Override the settings of the application and the session. A generated file then loads the application."""
         wrapper = self.folder / "app_with_conf.py"
-        wrapper.write_text(WITH_CONF.format(conf=dict(conf)))
+        wrapper.write_text(WITH_CONF.format(conf=dict(conf), delivery=delivery))
         shipped = show._application_file()  # noqa: SLF001
         self._spark._command = [str(wrapper) if word == shipped else word for word in self._spark._command]  # noqa: SLF001
 
@@ -100,6 +102,8 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
             if self.live_s is None and self._spark.alive:
                 self.live_s = time.monotonic() - self._spark.started_at
         self._simulator.stop()
+        visible = Visibility(self.folder / "broker")
+        self.results = [Seen(topic, value, visible.ms(topic, *place)) for topic, *place, value in list(self._seen)]
 
     def shut(self) -> None:
         """Stop every process, whatever happened before."""
@@ -136,7 +140,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
             if message.topic() in topics.OUTPUTS:
                 _, appended_ms = message.timestamp()
                 self.written_s.setdefault(message.topic(), (appended_ms - self.started_ms) / 1000)
-                self.results.append(Seen(message.topic(), message.value(), appended_ms))
+                self._seen.append((message.topic(), message.partition(), message.offset(), message.value()))
 
 
 def _session(part: Part) -> int:
