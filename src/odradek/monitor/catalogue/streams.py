@@ -190,7 +190,8 @@ DEAD_LETTERS = Metric(
     mbean="odradek.streams:type=Application,name=DeadLetters",
     kind=Kind.COUNTER,
     unit="records",
-    help="Records ever written to the dead letter topic, by its end offsets. Measured as SecondsBehind.",
+    help="Records ever written to the dead letter topic, by its end offsets: each transaction counts as one more. "
+    "Measured as SecondsBehind.",
     labels=("application", "topic"),
     alerts=(
         Alert(
