@@ -163,6 +163,8 @@ def test_add_partitions_says_that_a_topic_does_not_exist_or_has_as_many(odradek:
         3,
         'Error: topic "nope" does not exist. List topics with: odradek topic ls\n',
     )
+    elsewhere = odradek_command(odradek, "topic", "describe", "nope", "-b", odradek.bootstrap_servers)
+    assert elsewhere.stderr.endswith(f"odradek topic ls -b {odradek.bootstrap_servers}\n")
     enough = odradek_command(odradek, "topic", "add-partitions", "a", "-p", "2")
     assert enough.stderr.startswith('Error: topic "a" already has 2 partitions or more. Partitions cannot be removed')
 

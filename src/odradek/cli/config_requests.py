@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode
 from odradek.cli.asking import ask, name_of
-from odradek.cli.remote import FAILED, NO_TOPIC, NOT_FOUND, fail
+from odradek.cli.remote import FAILED, NOT_FOUND, fail, unknown_topic
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.p32_describe_configs import (
     DescribeConfigsRequest,
@@ -79,6 +79,6 @@ def _require_success(code: int, message: str | None, kind: str, name: str) -> No
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        fail(NO_TOPIC.format(name), NOT_FOUND)
+        fail(unknown_topic().format(name), NOT_FOUND)
     why = f"{message} ({name_of(code)})" if message else name_of(code)
     fail(f"{kind} {name}: {why}", FAILED)

@@ -14,11 +14,11 @@ from odradek.cli.groups import Group
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
-    NO_GROUP,
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
     refusals_told,
+    unknown_group,
 )
 from odradek.cli.resets import committed_offsets, reset
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 REFUSED_DELETION = {
-    "GROUP_ID_NOT_FOUND": NO_GROUP,
     "NON_EMPTY_GROUP": 'group "{0}" has members. Stop them first; list them with: odradek group members {0}',
 }
 
@@ -147,7 +146,9 @@ def delete(bootstrap: str, groups: tuple[str, ...], consent: Consent) -> None:
             consent.show([_losses(bootstrap, admin, group) for group in wanted])
         if consent.to(f"Delete {', '.join(wanted)} with all committed offsets?"):
             answers = admin.delete_consumer_groups(wanted, request_timeout=REQUEST_TIMEOUT_S)
-            each_told(bootstrap, answers, "deleted {}", refused=REFUSED_DELETION)
+            each_told(
+                bootstrap, answers, "deleted {}", refused={"GROUP_ID_NOT_FOUND": unknown_group(), **REFUSED_DELETION}
+            )
 
 
 def _losses(bootstrap: str, admin: AdminClient, group: str) -> str:

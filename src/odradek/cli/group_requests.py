@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from odradek.cli.diagnosis import patiently
-from odradek.cli.remote import NO_GROUP, NOT_FOUND, REQUEST_TIMEOUT_S, fail
+from odradek.cli.remote import NOT_FOUND, REQUEST_TIMEOUT_S, fail, unknown_group
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
@@ -27,4 +27,4 @@ def described_group(bootstrap: str, admin: AdminClient, group: str) -> ConsumerG
 
 
 def no_group(group: str) -> NoReturn:
-    fail(NO_GROUP.format(group), NOT_FOUND)
+    fail(unknown_group().format(group), NOT_FOUND)

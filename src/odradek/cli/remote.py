@@ -26,8 +26,6 @@ REQUEST_TIMEOUT_S = 15.0
 # After this wait, a command finds out why there is no answer.
 PATIENCE_S = 3.0
 
-NO_TOPIC = 'topic "{}" does not exist. List topics with: odradek topic ls'
-NO_GROUP = 'group "{}" does not exist. List groups with: odradek group ls'
 NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
 # Options of all commands that write records.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -160,6 +158,23 @@ def fail_unreachable(bootstrap: str, why: str) -> NoReturn:
     )
 
 
+def unknown_topic() -> str:
+    """A format string, for the name of the topic."""
+    return f'topic "{{}}" does not exist. List topics with: odradek topic ls{_same_cluster()}'
+
+
+def unknown_group() -> str:
+    """A format string, for the name of the group."""
+    return f'group "{{}}" does not exist. List groups with: odradek group ls{_same_cluster()}'
+
+
+def _same_cluster() -> str:
+    """The option that makes another command use the cluster of this one."""
+    context = click.get_current_context()
+    named = context.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE
+    return f" -b {context.params['bootstrap']}" if named else ""
+
+
 def fail(message: str, code: int = FAILED) -> NoReturn:
     complain(message)
     raise SystemExit(code)
@@ -173,7 +188,7 @@ def complain(message: str) -> None:
 def require_topics(names: Iterable[str], known: Container[str]) -> None:
     for name in names:
         if name not in known:
-            fail(NO_TOPIC.format(name), NOT_FOUND)
+            fail(unknown_topic().format(name), NOT_FOUND)
 
 
 def require_writable_topic(producer: Producer, name: str) -> None:

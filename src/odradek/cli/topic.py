@@ -13,7 +13,6 @@ from odradek.cli.names import topic_argument
 from odradek.cli.offsets import parse_place
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
-    NO_TOPIC,
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
@@ -21,6 +20,7 @@ from odradek.cli.remote import (
     key_value,
     refusals_told,
     require_topics,
+    unknown_topic,
 )
 
 
@@ -149,7 +149,7 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
             admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S),
             f"{{}} has {partitions} partitions",
             refused={
-                "UNKNOWN_TOPIC_OR_PART": NO_TOPIC,
+                "UNKNOWN_TOPIC_OR_PART": unknown_topic(),
                 "INVALID_PARTITIONS": f'topic "{{}}" already has {partitions} partitions or more. Partitions cannot be '
                 "removed; -p is the new number of all partitions",
             },
@@ -171,7 +171,7 @@ def delete(bootstrap: str, names: tuple[str, ...], consent: Consent) -> None:
             consent.show(f"delete {name}: {_partitions(len(known[name].partitions))}, all records" for name in wanted)
         if consent.to(f"Delete {', '.join(wanted)} with all records?"):
             answers = admin.delete_topics(wanted, request_timeout=REQUEST_TIMEOUT_S)
-            each_told(bootstrap, answers, "deleted {}", refused={"UNKNOWN_TOPIC_OR_PART": NO_TOPIC})
+            each_told(bootstrap, answers, "deleted {}", refused={"UNKNOWN_TOPIC_OR_PART": unknown_topic()})
 
 
 def _partitions(count: int) -> str:
