@@ -18,6 +18,7 @@ from support.hanging import WITHOUT_VERIFICATION
 from support.prometheus_process import wait_for
 
 SMALL_DISK_MIB = 96
+METADATA_BYTES = "1MiB"
 TESTS = Path(__file__).parents[2]
 ODRADEK = [sys.executable, "-m", "odradek.cli"]
 SETTINGS = {
@@ -159,6 +160,10 @@ class ObservedCluster:
         return done.stdout
 
     def fill_disk(self) -> None:
+        """Except for the metadata log, without which the node would stop, and could not be scraped."""
+        newest = max((self.data / "3" / "__cluster_metadata-0").glob("*.log"))
+        reserve = ["fallocate", "--keep-size", "--offset", str(newest.stat().st_size), "--length", METADATA_BYTES]
+        subprocess.run([*reserve, str(newest)], check=True)
         with (self.data / "3" / "balloon").open("ab", buffering=0) as file, suppress(OSError):
             while file.write(bytes(65536)):
                 pass

@@ -411,7 +411,7 @@ def test_an_unclean_election_is_a_warning_with_the_partition_and_the_leader(capl
 
     asyncio.run(elect())
     assert [each.message for each in caplog.records if each.levelname == "WARNING"] == [
-        "broker 1 was elected leader of orders-0 without being in sync: committed records may be lost"
+        "elected leaders that were not in sync, so committed records may be lost: broker 1 for orders-0"
     ]
 
 

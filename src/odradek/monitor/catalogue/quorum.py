@@ -260,8 +260,9 @@ UNCLEAN_ELECTIONS = meter(
         severity=Severity.CRITICAL,
         summary="A replica that may lack acknowledged records was elected leader: records may be lost.",
         action=(
-            "The log of the active controller names the partition and the new leader. Compare what producers have sent "
-            "with what consumers can read there. If nobody ran `odradek cluster elect --unclean`, set "
+            "The log of the active controller names the partitions and their new leaders. If the last in-sync replica "
+            "of a partition was killed and is back, it lacks only what its machine had not written to disk. Otherwise "
+            "compare what producers have sent with what consumers can read. To prevent it, use three replicas, and "
             "unclean.leader.election.enable=false."
         ),
     ),

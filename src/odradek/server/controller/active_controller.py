@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 # A live broker that lost its connection to the controller sends a heartbeat well before this.
 SUSPICION_MS = 1_000
+# Partitions in one warning.
+NAMED_MAX = 10
 
 
 class ActiveController:
@@ -166,12 +168,13 @@ class ActiveController:
         # Replayed before it is written: a record that the image refuses must not reach the log.
         image, delta = before.replay(records, end, self._quorum.leader_epoch)
         self._quorum.propose(records, image, delta)
-        for elected in elected_outside_isr(delta):
-            if not elected.was_eligible:
-                _log.warning(
-                    "broker %d was elected leader of %s-%d without being in sync: committed records may be lost",
-                    *(elected.leader, elected.topic, elected.partition),
-                )
+        unclean = [each for each in elected_outside_isr(delta) if not each.was_eligible]
+        if unclean:
+            named = [f"broker {each.leader} for {each.topic}-{each.partition}" for each in unclean[:NAMED_MAX]]
+            more = f" and {len(unclean) - NAMED_MAX} more" if len(unclean) > NAMED_MAX else ""
+            _log.warning(
+                "elected leaders that were not in sync, so committed records may be lost: %s%s", ", ".join(named), more
+            )
 
 
 def _look_at(outcome: asyncio.Future[Any]) -> None:
