@@ -43,7 +43,7 @@ ERRORS = meter(
 )
 TOTAL_TIME = _time(
     "TotalTimeMs",
-    "Time from the last byte of the request to the handover of the reply to the socket. Up to about 200 requests "
+    "Time from the last byte of the request to the handover of the reply to the socket. Up to about 50 requests "
     "of an API per second are all measured, of more a sample.",
     Alert(
         name="ProduceSlow",

@@ -17,8 +17,11 @@ OnRequest = Callable[[RequestContext], None]
 
 API_KEYS = 256
 MEASURED_PER_SECOND = 200
-# After so many measured requests in a second, the distance between them doubles.
+# After so many measured requests in a second, the distance between them doubles, then after a few more again and again.
 MEASURED_BEFORE_DOUBLING = 50
+MEASURED_BEFORE_DOUBLING_AGAIN = 10
+# A larger distance follows only from the rate of a whole second.
+DISTANCE_OF_BURSTS_MAX = 256
 # By how much the distance falls at most from one second to the next, so that a client that pauses for a second and goes
 # on does not have all its requests measured again.
 FALLS_TO = 1 / 8
@@ -34,9 +37,9 @@ class ObservedApi:
     __slots__ = (
         "_counted",
         "_every",
-        "_measured",
         "_random",
         "_stands_for",
+        "_until_doubled",
         "requests",
         "until_measured",
         "without_error",
@@ -52,16 +55,17 @@ class ObservedApi:
         self._stands_for = 1
         self._random = 1
         self._counted = 0
-        # Since the distance was last set.
-        self._measured = 0
+        # How many more are measured until the distance doubles.
+        self._until_doubled = MEASURED_BEFORE_DOUBLING
 
     def take(self) -> int:
         """For how many requests the measured one stands."""
         stood_for = self._stands_for
-        self._measured += 1
-        if self._measured == MEASURED_BEFORE_DOUBLING:
-            self._measured = 0
-            self._every *= 2
+        self._until_doubled -= 1
+        if not self._until_doubled:
+            self._until_doubled = MEASURED_BEFORE_DOUBLING_AGAIN
+            if self._every < DISTANCE_OF_BURSTS_MAX:
+                self._every *= 2
         if self._every > 1:
             self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
             self._stands_for = 1 + self._random % (2 * self._every - 1)
@@ -84,7 +88,7 @@ class ObservedApi:
         if too_far > 0:
             self.until_measured -= too_far
             self._stands_for -= too_far
-        self._measured = 0
+        self._until_doubled = MEASURED_BEFORE_DOUBLING
         self._counted = total
 
 
