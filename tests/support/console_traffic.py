@@ -14,14 +14,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 ROUND_S = 0.2
+RECORDS_PER_ROUND = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     group: str
     topics: Sequence[str]
-    pause_s: float = 0.0  # after each record
-    rounds: int | None = None  # polls of half a second until it leaves
+    pause_s: float = 0.0  # after each round
+    rounds: int | None = None  # of a few records, until it leaves
 
 
 class Traffic:
@@ -87,7 +88,7 @@ class Traffic:
         consumer.subscribe(list(reader.topics))
         rounds = 0
         while not self._over.is_set() and (reader.rounds is None or rounds < reader.rounds):
-            consumer.poll(0.5)
+            consumer.consume(RECORDS_PER_ROUND, 0.5)
             rounds += 1
             if reader.pause_s:
                 self._over.wait(reader.pause_s)
