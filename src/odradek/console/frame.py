@@ -32,6 +32,7 @@ from odradek.watch.watched_cluster import WatchedCluster, now_ms
 from odradek.web.errors import HttpError
 
 NOTICES_MAX = 200
+ERROR = 400
 NOTICE_COOKIE, THEME_COOKIE, REFRESH_COOKIE = "odradek-notice", "odradek-theme", "odradek-refresh"
 THEMES = ("auto", "light", "dark")
 REFRESHES = ("live", "10", "off")
@@ -158,7 +159,8 @@ class Console:
             signed_in=self.settings.password is not None and self.guard.is_signed_in(request),
             notice=notice,
             theme=theme,
-            refresh=_one_of(REFRESHES, request.cookies.get(REFRESH_COOKIE)),
+            # An error stays on the screen, and is not asked for again and again.
+            refresh="off" if status >= ERROR else _one_of(REFRESHES, request.cookies.get(REFRESH_COOKIE)),
             **model,
         )
         response = HTMLResponse(text, status, {"cache-control": "no-store"})
