@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help java demo test check unit wheel clients stories crash capture chaos copiers sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
+.PHONY: help java demo test check unit wheel clients stories crash capture chaos copiers sim spark replay faults cluster interop bench fuzz screenshot console-screenshots package requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -145,6 +145,11 @@ fuzz: .venv/dev
 # make screenshot        docs/trucking.png, the live page in a real browser (needs Chromium)
 screenshot: .venv/dev java
 	$(BIN)/python tools/screenshot.py
+
+# make console-screenshots  docs/console/, every page of the console in light and dark (needs Chromium)
+console-screenshots: .venv/dev
+	@sh tests/support/install-chromium.sh
+	$(BIN)/python tools/console_screenshots.py
 
 # make package           the wheel and the source archive in dist/, their metadata checked
 package: .venv/dev

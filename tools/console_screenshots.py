@@ -1,0 +1,107 @@
+"""`make console-screenshots`: a cluster with traffic, and every page of its console in docs/console/, light and dark.
+
+One group has lost its consumers and one is too slow, so that pages show what problems look like.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from odradek.console.service import running  # noqa: E402
+from odradek.console.settings import ConsoleSettings  # noqa: E402
+from odradek.testing import Embedded  # noqa: E402
+from support.chromium import installed  # noqa: E402 (they live with the tests)
+from support.console_traffic import Reader, Traffic  # noqa: E402
+
+OUT = ROOT / "docs" / "console"
+WIDTH, HEIGHT, PHONE = 1360, 860, (390, 844)
+# Until groups have a history.
+HISTORY_S = float(os.environ.get("HISTORY_S", "200"))
+RATES = {"orders": 20, "payments": 8, "clicks": 60, "shipments.v1": 4, "inventory-changes": 6, "fraud-scores": 2}
+READERS = (
+    Reader(group="billing", topics=["orders", "payments"]),
+    Reader(group="billing", topics=["orders", "payments"]),
+    Reader(group="dashboards", topics=["clicks"]),
+    Reader(group="shipping", topics=["shipments.v1", "orders"]),
+    Reader(group="search-index", topics=["clicks"], pause_s=1.0),
+    Reader(group="audit-export", topics=["orders"], rounds=60),
+    Reader(group="analytics.nightly-warehouse-export.v2", topics=["inventory-changes"]),
+)
+PAGES = {
+    "overview": "/",
+    "events": "/recent",
+    "brokers": "/brokers",
+    "broker": "/brokers/1",
+    "broker-configs": "/brokers/1?tab=configs&q=retention&edit=log.retention.ms",
+    "broker-metrics": "/brokers/1?tab=metrics",
+    "broker-mbeans": "/brokers/1?tab=mbeans&mbean=kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec",
+    "quorum": "/quorum",
+    "topics": "/topics",
+    "topic-messages": "/topics/orders",
+    "topic-partitions": "/topics/orders/partitions",
+    "topic-consumers": "/topics/orders/consumers",
+    "topic-configs": "/topics/orders/configuration",
+    "topic-produce": "/topics/orders/produce",
+    "groups": "/groups",
+    "group": "/groups/search-index",
+    "group-members": "/groups/billing?tab=members",
+    "group-reset": "/groups/audit-export?tab=reset&to=earliest",
+}
+ON_PHONE = ("overview", "groups", "group")
+
+
+def main() -> None:
+    program = installed()
+    if program is None:
+        sys.exit("no Chromium here: sh tests/support/install-chromium.sh")
+    OUT.mkdir(exist_ok=True)
+    with (
+        Embedded(brokers=3, racks=["a", "b", "c"]) as cluster,
+        running(ConsoleSettings(bootstrap=cluster.bootstrap_servers, port=0)) as (_, server),
+        Traffic(cluster.bootstrap_servers, RATES, READERS),
+    ):
+        print(f"collecting a history for {HISTORY_S:.0f} s at {server.url}", flush=True)  # noqa: T201
+        time.sleep(HISTORY_S / 2)
+        cluster.nodes[3].kill()
+        time.sleep(15)
+        with sync_playwright() as play:
+            browser = play.chromium.launch(executable_path=shutil.which(program), args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+            _take(page, server.url, {"overview-broker-down": "/"})
+            cluster.nodes[3].start()
+            time.sleep(HISTORY_S / 2)
+            _take(page, server.url, PAGES)
+            page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+            _take(page, server.url, {f"{name}-phone": PAGES[name] for name in ON_PHONE})
+            browser.close()
+    _shrink()
+
+
+def _take(page: Page, url: str, pages: dict[str, str]) -> None:
+    page.set_default_timeout(60_000)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for name, path in pages.items():
+            page.goto(url + path)
+            page.wait_for_timeout(1500)
+            page.screenshot(path=OUT / f"{name}-{scheme}.png")
+
+
+def _shrink() -> None:
+    """With few colours, a third of the size."""
+    if pngquant := shutil.which("pngquant"):
+        files = map(str, OUT.glob("*.png"))
+        subprocess.run([pngquant, "--force", "--ext", ".png", "--speed", "1", *files], check=False)  # noqa: S603
+
+
+main()
