@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -19,13 +24,13 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from odradek.console.service import running  # noqa: E402
 from odradek.console.settings import ConsoleSettings  # noqa: E402
-from odradek.testing import Embedded  # noqa: E402
 from support.chromium import installed  # noqa: E402 (they live with the tests)
 from support.console_traffic import Reader, Traffic  # noqa: E402
 
 OUT = ROOT / "docs" / "console"
 WIDTH, HEIGHT, PHONE = 1360, 860, (390, 844)
 # Until groups have a history.
+FAILOVER_S = 12.0
 HISTORY_S = float(os.environ.get("HISTORY_S", "200"))
 RATES = {"orders": 20, "payments": 8, "clicks": 60, "shipments.v1": 4, "inventory-changes": 6, "fraud-scores": 2}
 READERS = (
@@ -65,26 +70,51 @@ def main() -> None:
     if program is None:
         sys.exit("no Chromium here: sh tests/support/install-chromium.sh")
     OUT.mkdir(exist_ok=True)
+    port = int(os.environ.get("PORT", "17192"))
+    bootstrap = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
     with (
-        Embedded(brokers=3, racks=["a", "b", "c"]) as cluster,
-        running(ConsoleSettings(bootstrap=cluster.bootstrap_servers, port=0)) as (_, server),
-        Traffic(cluster.bootstrap_servers, RATES, READERS),
+        tempfile.TemporaryDirectory() as directory,
+        _cluster(Path(directory), port),
+        running(ConsoleSettings(bootstrap=bootstrap, port=0)) as (_, server),
+        Traffic(bootstrap, RATES, READERS),
+        sync_playwright() as play,
     ):
         print(f"collecting a history for {HISTORY_S:.0f} s at {server.url}", flush=True)  # noqa: T201
-        time.sleep(HISTORY_S / 2)
-        cluster.nodes[3].kill()
-        time.sleep(15)
-        with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=shutil.which(program), args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-            _take(page, server.url, {"overview-broker-down": "/"})
-            cluster.nodes[3].start()
-            time.sleep(HISTORY_S / 2)
-            _take(page, server.url, PAGES)
-            page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-            _take(page, server.url, {f"{name}-phone": PAGES[name] for name in ON_PHONE})
-            browser.close()
+        time.sleep(HISTORY_S)
+        browser = play.chromium.launch(executable_path=shutil.which(program), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        _take(page, server.url, PAGES)
+        page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        _take(page, server.url, {f"{name}-phone": PAGES[name] for name in ON_PHONE})
+        page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        _kill(Path(directory) / "3.properties")
+        time.sleep(FAILOVER_S)
+        _take(page, server.url, {"overview-broker-down": "/"})
+        browser.close()
     _shrink()
+
+
+@contextmanager
+def _cluster(directory: Path, port: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "odradek.cli", "up", "-n", "3", "--no-console"]
+    process = subprocess.Popen(  # noqa: S603 - our own command line
+        [*command, "--data", str(directory), "--port", str(port)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        if not any("Odradek is ready" in line for line in process.stdout or ()):
+            sys.exit("the cluster did not start")
+        threading.Thread(target=lambda: list(process.stdout or ()), daemon=True).start()  # so that no node waits
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _kill(properties: Path) -> None:
+    """The node of this file."""
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        if str(properties).encode() in process.read_bytes().split(b"\0"):
+            os.kill(int(process.parent.name), signal.SIGKILL)
 
 
 def _take(page: Page, url: str, pages: dict[str, str]) -> None:

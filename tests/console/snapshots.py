@@ -85,13 +85,15 @@ def with_isr(
     return replace(snapshot, topics={"orders": replace(snapshot.topics["orders"], partitions=partitions)})
 
 
-def with_group(snapshot: Snapshot, name: str, status: Status, *, state: str = "Stable", lag: int = 1200) -> Snapshot:
+def with_group(
+    snapshot: Snapshot, name: str, status: Status, *, state: str = "Stable", lag: int = 1200, seconds: float = 240.0
+) -> Snapshot:
     summary = GroupSummary(
         status=group_status([status]),
         worst=status,
         lag_by_topic={"orders": lag},
         max_lag=lag,
-        age=Age(240.0, is_minimum=False),
+        age=Age(seconds, is_minimum=False),
     )
     group = Group(name=name, state=state, kind="classic", protocol="consumer", coordinator=1, lag=summary)
     return replace(snapshot, groups={**snapshot.groups, name: group})

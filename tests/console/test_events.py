@@ -76,8 +76,8 @@ def test_a_topic_that_was_created_again_is_a_new_one():
 
 def test_a_group_changes_its_status():
     well, stuck = with_group(healthy(), "billing", Status.OK), with_group(healthy(), "billing", Status.STALL)
-    assert told(well, stuck) == [("bad", "Group billing went from OK to ERR")]
-    assert told(stuck, well) == [("good", "Group billing went from ERR to OK")]
+    assert told(well, stuck) == [("bad", "Group billing went from OK to STALL")]
+    assert told(stuck, well) == [("good", "Group billing went from STALL to OK")]
 
 
 def test_a_group_rebalances_and_loses_its_last_member():

@@ -12,7 +12,7 @@ from odradek.console.finding import Finding, Level
 from odradek.console.verdict import GROUPS_MAX, verdict
 from odradek.monitor.lag.evaluation import Status
 
-REFUSED = "[Errno 111] Connection refused"
+REFUSED = "Connection refused"
 
 
 def told(snapshot: Snapshot) -> list[str]:
@@ -56,7 +56,10 @@ def test_a_dead_broker_is_the_only_finding_for_its_missing_replicas():
     found = verdict(snapshot)
     assert (found.level, found.sentence) == (Level.BAD, "Broker 2 is down")
     [finding] = found.findings
-    assert finding.why == f"{REFUSED}. 4 partitions have fewer replicas, and can still be read and written"
+    assert finding.why == (
+        f"{REFUSED}. 4 partitions have fewer replicas, and can still be read and written. "
+        "3 of 3 voters follow the metadata log. 1 more may fail"
+    )
     assert (finding.step, finding.path) == ("Start broker 2 again, on 10.0.0.1", "/brokers/2")
 
 
@@ -91,6 +94,20 @@ def test_a_fenced_broker_that_answers_is_not_down():
 def test_two_dead_brokers_are_two_findings_in_one_sentence():
     snapshot = with_broker(with_broker(healthy(), 2, problem=REFUSED), 3, problem=REFUSED)
     assert verdict(snapshot).sentence == "Broker 2 is down, and 1 other problem"
+
+
+def test_a_dead_broker_that_votes_is_one_finding():
+    snapshot = replace(with_broker(healthy(), 2, problem=REFUSED), quorum=quorum((1, 2, 3), silent=[2]))
+    [finding] = verdict(snapshot).findings
+    assert "If one more fails, the cluster cannot elect leaders any more" in finding.why
+
+
+def test_a_broker_that_a_full_disk_has_stopped_says_so():
+    snapshot = with_broker(healthy(), 3, problem=REFUSED, log_dirs=(directory(free=0),))
+    [finding] = verdict(snapshot).findings
+    assert finding.what == "Broker 3 is down: its disk is full"
+    assert "/data had 0 B left" in finding.why
+    assert finding.step == "Free space in /data, then start broker 3 again, on 10.0.0.1"
 
 
 # Disks
@@ -163,7 +180,10 @@ def test_partitions_without_a_leader_come_first():
 def test_a_silent_voter_says_how_many_more_may_fail():
     finding = verdict(replace(healthy(), quorum=quorum((1, 2, 3), silent=[3]))).findings[0]
     assert (finding.level, finding.what) == (Level.WARN, "Node 3 votes but does not follow the metadata log")
-    assert finding.why == "2 of 3 voters follow. If one more fails, the cluster cannot elect leaders any more"
+    assert (
+        finding.why
+        == "2 of 3 voters follow the metadata log. If one more fails, the cluster cannot elect leaders any more"
+    )
 
 
 def test_a_quorum_without_a_leader_names_the_nodes_to_start():
@@ -192,6 +212,11 @@ def test_an_unwell_group_names_the_rule_and_what_to_do(status, state, what, step
     assert f"({status.name})" in finding.why
     assert "1,200 records, 4 min, behind" in finding.why
     assert step in finding.step
+
+
+def test_a_group_that_has_just_begun_to_commit_has_not_stopped():
+    young = with_group(healthy(), "billing", Status.STOP, seconds=20.0)
+    assert told(young) == []
 
 
 def test_a_group_that_keeps_up_is_not_mentioned():
@@ -228,11 +253,11 @@ def test_causes_come_before_effects_and_bad_before_warnings():
     snapshot = replace(
         with_group(with_broker(healthy(), 2, problem=REFUSED), "billing", Status.STALL),
         findings=(other,),
-        quorum=quorum((1, 2, 3), silent=[2]),
+        quorum=quorum((1, 2, 3), silent=[3]),
     )
     assert told(snapshot) == [
         "Broker 2 is down",
         "Connector files failed",
-        "Node 2 votes but does not follow the metadata log",
+        "Node 3 votes but does not follow the metadata log",
         "Group billing is stuck",
     ]

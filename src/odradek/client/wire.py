@@ -43,7 +43,7 @@ def connected(address: Address, within_s: float = CONNECT_TIMEOUT_S) -> socket.s
     try:
         return socket.create_connection(address, within_s)
     except OSError as nobody:
-        raise Unreachable(str(nobody)) from nobody
+        raise Unreachable(nobody.strerror or str(nobody)) from nobody
 
 
 def exchange(

@@ -16,8 +16,6 @@ from odradek.monitor.lag.evaluation import Status
 
 NAMED_MAX = 3
 GROUPS_MAX = 5
-# A group that is this far behind, and falls further behind, is too slow.
-BEHIND_S = 60
 DISK_WARN_SHARE, DISK_BAD_SHARE = 0.85, 0.95
 # Below this, a broker cannot even roll a segment.
 DISK_FULL_BYTES = 64 * 2**20
@@ -53,13 +51,14 @@ def findings(snapshot: Snapshot) -> Iterator[Finding]:
     if snapshot.problem is not None:
         yield _silence(snapshot)
         return
-    yield from _of_quorum(snapshot.quorum)
     harm = _Harm(snapshot)
+    yield from _of_quorum(snapshot.quorum, harm.dead)
     for broker in snapshot.brokers:
         if not broker.is_alive:
-            yield _dead(broker, harm)
+            yield _dead(broker, harm, snapshot.quorum)
     for broker in snapshot.brokers:
-        yield from _of_disks(broker, harm)
+        if broker.is_alive:
+            yield from _of_disks(broker, harm)
     yield from _of_partitions(snapshot, harm)
     yield from snapshot.findings
     yield from _of_groups(snapshot.groups.values())
@@ -94,12 +93,12 @@ def _all_is_well(snapshot: Snapshot) -> str:
 # The metadata quorum
 
 
-def _of_quorum(quorum: Quorum | None) -> Iterator[Finding]:
+def _of_quorum(quorum: Quorum | None, dead: Collection[int]) -> Iterator[Finding]:
+    """A silent voter that is a dead broker is part of that finding."""
     if quorum is None:
         return
     voters = quorum.voters
-    silent = [voter.node_id for voter in voters if not voter.follows]
-    following = len(voters) - len(silent)
+    silent = [voter.node_id for voter in voters if not voter.follows and voter.node_id not in dead]
     if quorum.leader is None:
         needed = _nodes(quorum.unreachable)
         reached = len(voters) - len(quorum.unreachable)
@@ -112,17 +111,22 @@ def _of_quorum(quorum: Quorum | None) -> Iterator[Finding]:
             path="/quorum",
         )
     elif silent:
-        spare = following - quorum.majority
         yield Finding(
             level=Level.WARN,
             what=f"{_nodes(silent).capitalize()} votes but does not follow the metadata log"
             if len(silent) == 1
             else f"{_nodes(silent).capitalize()} vote but do not follow the metadata log",
-            why=f"{following} of {len(voters)} voters follow. "
-            + (f"{spare} more may fail" if spare else "If one more fails, the cluster cannot elect leaders any more"),
+            why=_spare_voters(quorum),
             step=f"Start {_nodes(silent)} again, or remove it from the voters",
             path="/quorum",
         )
+
+
+def _spare_voters(quorum: Quorum) -> str:
+    following = sum(voter.follows for voter in quorum.voters)
+    spare = following - quorum.majority
+    left = f"{spare} more may fail" if spare > 0 else "If one more fails, the cluster cannot elect leaders any more"
+    return f"{following} of {len(quorum.voters)} voters follow the metadata log. {left}"
 
 
 # Brokers and disks
@@ -179,18 +183,30 @@ class _Harm:
         return f"{_partitions_have(places)} fewer replicas, and can still be read and written"
 
 
-def _dead(broker: Broker, harm: _Harm) -> Finding:
-    places = harm.of(broker.broker_id)
+def _dead(broker: Broker, harm: _Harm, quorum: Quorum | None) -> Finding:
+    effect = harm.effect(harm.of(broker.broker_id), broker)
+    votes = quorum is not None and broker.broker_id in [voter.node_id for voter in quorum.voters]
+    if quorum is not None and quorum.leader is not None and votes:
+        effect += f". {_spare_voters(quorum)}"
+    path = f"/brokers/{broker.broker_id}"
     if broker.problem is None:
-        why, step = "It answers, but the controller has fenced it", "Wait until it has caught up, or look at its log"
-    else:
-        why, step = _sentence(broker.problem), f"Start broker {broker.broker_id} again" + _at(broker)
+        return Finding(
+            level=Level.BAD,
+            what=f"Broker {broker.broker_id} is fenced",
+            why=f"It answers, but the controller has fenced it. {effect}",
+            step="Wait until it has caught up, or look at its log",
+            path=path,
+        )
+    # What was seen last of its disk may be the reason.
+    full = next((each for each in broker.log_dirs if _is_full(each)), None)
+    left = f"{full.path} had {_size(full.bytes_usable)} left. " if full else ""
+    start = f"start broker {broker.broker_id} again{_at(broker)}"
     return Finding(
         level=Level.BAD,
-        what=f"Broker {broker.broker_id} is down" if broker.problem else f"Broker {broker.broker_id} is fenced",
-        why=f"{why}. {harm.effect(places, broker)}",
-        step=step,
-        path=f"/brokers/{broker.broker_id}",
+        what=f"Broker {broker.broker_id} is down" + (": its disk is full" if full else ""),
+        why=f"{_sentence(broker.problem)}. {left}{effect}",
+        step=f"Free space in {full.path}, then {start}" if full else _sentence(start),
+        path=path,
     )
 
 
@@ -316,17 +332,8 @@ _STEPS = {
 }
 
 
-def rule_of(group: Group) -> Status:
-    """Burrow's rule. It is lenient with a group whose lag sometimes falls while it grows: that is WARN here, too."""
-    if group.lag is None:
-        return Status.OK
-    if group.lag.worst is Status.OK and (group.growth or 0) >= 1 and group.lag.age.seconds >= BEHIND_S:
-        return Status.WARN
-    return group.lag.worst
-
-
 def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
-    unwell = [group for group in groups if rule_of(group) in _RULES]
+    unwell = [group for group in groups if group.rule in _RULES]
     unwell.sort(key=lambda group: (-_severity(group), -_lag(group)))
     for group in unwell[:GROUPS_MAX]:
         yield _unwell(group)
@@ -344,7 +351,7 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
 def _unwell(group: Group) -> Finding:
     if group.lag is None:
         raise ValueError(f"group {group.name} has no lag")
-    rule = rule_of(group)
+    rule = group.rule
     what, why = _RULES[rule]
     step = _STEPS[rule]
     if rule is Status.STOP and group.state == "Empty":
@@ -365,7 +372,7 @@ def _unwell(group: Group) -> Finding:
 
 
 def _severity(group: Group) -> int:
-    return 0 if rule_of(group) is Status.WARN else 1
+    return 0 if group.rule is Status.WARN else 1
 
 
 def _lag(group: Group) -> int:

@@ -121,7 +121,8 @@ def _topics(before: Snapshot, now: Snapshot) -> Iterator[Event]:
     gone = sorted(name for name, topic in before.topics.items() if name not in now.topics and not topic.is_internal)
     for names, what in ((made, "was created"), (gone, "was deleted")):
         if names:
-            subject = f"Topic {names[0]} {what}" if len(names) == 1 else f"{len(names)} topics: {_named(names)} {what}"
+            many = f"{len(names)} topics {what.replace('was', 'were')}: {_named(names)}"
+            subject = f"Topic {names[0]} {what}" if len(names) == 1 else many
             path = f"/topics/{quote(names[0], safe='')}" if len(names) == 1 and names is made else "/topics"
             yield Event(at_ms=now.at_ms, kind=EventKind.TOPIC, level="info", text=subject, path=path)
 
@@ -135,9 +136,9 @@ def _groups(before: Snapshot, now: Snapshot) -> Iterator[Event]:
         if was.state in CALM_STATES and group.state not in CALM_STATES:
             text = f"Group {name} rebalances ({group.state})"
             yield Event(at_ms=now.at_ms, kind=EventKind.REBALANCE, level="info", text=text, path=path)
-        if was.status and group.status and was.status != group.status:
-            level = {"OK": "good", "WARN": "warn"}.get(group.status, "bad")
-            text = f"Group {name} went from {was.status} to {group.status}"
+        if was.lag is not None and group.lag is not None and was.rule is not group.rule:
+            level = {"OK": "good", "WARN": "warn"}.get(group.rule.name, "bad")
+            text = f"Group {name} went from {was.rule.name} to {group.rule.name}"
             yield Event(at_ms=now.at_ms, kind=EventKind.GROUP, level=level, text=text, path=path)
         elif was.state == "Stable" and group.state == "Empty":
             text = f"Group {name} has lost its last member"

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from odradek.console.finding import Finding
 from odradek.monitor.lag.cluster_lag import GroupSummary
+from odradek.monitor.lag.evaluation import Status, group_status
 
 NO_LEADER = -1
 # A voter whose last fetch is older than this does not follow.
 SILENT_MS = 10_000
+# A group that is less far behind has no problem yet that a person should look at.
+BEHIND_S = 60
 
 
 class Partition(NamedTuple):
@@ -154,8 +157,22 @@ class Group:
     growth: float | None = None
 
     @property
+    def rule(self) -> Status:
+        """Burrow's rule, with two exceptions.
+
+        A group whose lag grows is WARN even if the lag falls at times. One that has just begun to commit is no STOP.
+        """
+        if self.lag is None:
+            return Status.OK
+        seconds = self.lag.age.seconds
+        if self.lag.worst is Status.OK and (self.growth or 0) >= 1 and seconds >= BEHIND_S:
+            return Status.WARN
+        return Status.OK if self.lag.worst is Status.STOP and seconds < BEHIND_S else self.lag.worst
+
+    @property
     def status(self) -> str:
-        return "" if self.lag is None else self.lag.status.name
+        """OK, WARN or ERR, as Burrow sums up the rules; empty without commits."""
+        return "" if self.lag is None else group_status([self.rule]).name
 
 
 class EventKind(Enum):

@@ -99,6 +99,7 @@ class _Shown:
         tab = self._request.query_params.get("tab", "partitions")
         tab = tab if tab in dict(TABS) else "partitions"
         worst = self._worst()
+        rule = self._known.rule if self._known and self._known.lag else worst.status if worst else None
         model: dict[str, Any] = {
             "name": self._name,
             "group": self._known,
@@ -106,7 +107,8 @@ class _Shown:
             "state": state,
             "problem": problem,
             "worst": worst,
-            "explained": "" if worst is None else explanation(worst, now_ms()),
+            "rule": rule,
+            "explained": self._explained(worst, rule),
             "tones": TONES,
             "tab": tab,
             "tabs": [(name, self._text(name, text, state), self._to(name)) for name, text in TABS],
@@ -129,6 +131,13 @@ class _Shown:
 
     def _worst(self) -> PartitionLag | None:
         return max(self._lag.partitions, key=lambda each: (each.status, each.current_lag), default=None)
+
+    def _explained(self, worst: PartitionLag | None, rule: Status | None) -> str:
+        if worst is None or rule is None:
+            return ""
+        if worst.status is Status.OK and self._known is not None and rule is not Status.OK:
+            return f"Lag grew by {count(self._known.growth)} records a second in the last minutes"
+        return f"{worst.topic}-{worst.partition}: {explanation(worst, now_ms())}"
 
     def _lines(self) -> list[tuple[str, object]]:
         """Lag over time, of the topics with the largest lag."""
