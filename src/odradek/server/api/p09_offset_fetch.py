@@ -1,8 +1,9 @@
 """OffsetFetch 1-10: how far groups have read.
 
-2: null asks for all topics, and errors of the group have their own field; in 1 every partition carries them. 7: the
-client may ask for offsets that nothing pending can change: where a transaction is open, it gets UNSTABLE_OFFSET_COMMIT
-and retries. 8: several groups at once. 9: member and epoch, which classic groups ignore. 10: topics by id.
+2: null asks for all topics, and errors of the group have their own field; up to 7 every partition carries them, too.
+7: the client may ask for offsets that nothing pending can change: where a transaction is open, it gets
+UNSTABLE_OFFSET_COMMIT and retries. 8: several groups at once. 9: member and epoch, which classic groups ignore.
+10: topics by id.
 
 An offset that was never committed is -1 with empty metadata and no error, in an unknown group too.
 """
@@ -159,13 +160,16 @@ def _missing(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
 
 
 def _refused(ctx: BrokerContext, asked: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
-    if ctx.version >= GROUP_ERROR:
+    if ctx.version >= SEVERAL_GROUPS:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
+    # Kafka leaves the partitions out from version 2 on. aiokafka looks only at partitions: without them it takes every
+    # offset for uncommitted while a coordinator loads, and reads its input from the beginning.
     topics = [
         OffsetFetchResponseTopics(name=topic.name, partitions=[_missing(i, error) for i in topic.partition_indexes])
         for topic in asked.topics or ()
     ]
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+    group_error = error if ctx.version >= GROUP_ERROR else ErrorCode.NONE
+    return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=group_error, topics=topics)
 
 
 def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
