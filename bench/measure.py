@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import failover
+import transactional
 from batches import zstd_batch
 from native import loadgen, touch_memory
 from processes import machine_cpu_s
@@ -64,6 +65,8 @@ class RowRun:
     def measure(self) -> Report:
         if self.row.mode == "failover":
             return {"gap_s": failover.gap_s(self._server, self.row.key)}
+        if self.row.mode == "transactions":
+            return self._transact()
         return self._fetch() if self.row.mode == "fetch" else self._write()
 
     def close(self) -> None:
@@ -84,6 +87,16 @@ class RowRun:
             **compressed,
             **row.options,
         }
+
+    def _transact(self) -> Report:
+        self._turn += 1
+        topic = f"{self.row.key}-{self._turn}"
+        self._server.create_topic(topic, self._partitions)
+        # A commit takes milliseconds: with less time the percentiles would mean nothing.
+        seconds = 5 * self._seconds
+        report = transactional.measured(self._server, topic, self.row.options, self.row.record_bytes, seconds)
+        self._server.delete_topic(topic)
+        return report
 
     def _write(self) -> Report:
         self._turn += 1

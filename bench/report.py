@@ -163,6 +163,9 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
         **measured,
         taken=found["taken"],
     )
+    if row.mode == "transactions":
+        for name in ("p50", "p99"):
+            yield from lower_is_better(f"the same, time of a commit, {name}", found, f"commit_{name}_us", "ms", 1000)
 
 
 def records(row: Row, median: dict[str, float]) -> str:

@@ -30,7 +30,7 @@ class Prototype:
 class Row:
     key: str
     title: str
-    mode: Literal["produce", "fetch", "pace", "e2e", "failover"]
+    mode: Literal["produce", "fetch", "pace", "e2e", "failover", "transactions"]
     unit: Unit
     nodes: int = 1
     replicas: int = 1
@@ -231,6 +231,20 @@ ROWS = [
         unit="MB/s",
         record_bytes=KB,
         batch_bytes=16 * KB,
+    ),
+    *(
+        Row(
+            key=f"transactions-{partitions}-{key}",
+            title=f"transactions over {places}, 100 B records, commit every {told}",
+            mode="transactions",
+            unit="records/s",
+            options={"partitions": partitions, **options},
+        )
+        for key, told, options in (
+            ("100ms", "100 ms", {"commit_ms": 100}),
+            ("1k", "1,000 records", {"commit_records": 1000}),
+        )
+        for partitions, places in ((1, "1 partition"), (10, "10 partitions"), (100, "100 partitions"))
     ),
     failover("failover-kill", "no acknowledgements after kill -9 of a leader"),
     failover("failover-controller", "no acknowledgements after kill -9 of a leader that is the active controller"),
