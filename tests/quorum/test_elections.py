@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
 from odradek.base.invariants import InvariantBroken
 from odradek.quorum.effects import AppendEpochStart, LeaderChanged, PersistElection, Reply
 from odradek.quorum.election import ElectionState
 from odradek.quorum.events import Answered, Requested, RequestFailed, Resign, ShuttingDown, Tick
 from odradek.quorum.messages import BeginEpoch, EndEpoch, Fetch, Vote
 from odradek.quorum.roles import Role
+from odradek.quorum.voters import VoterKey
 from support.quorum_log import FakeLog
 from support.quorum_member import CLUSTER, K1, K2, K3, TIMING, Member, kinds, persisted, sends
 from support.quorum_node import key_of
@@ -267,6 +269,12 @@ def test_begin_epoch_for_another_directory_is_refused_but_its_leader_is_learned(
     member = Member(epoch=4)
     assert member.ask(begin(5, voter=key_of(1, 9))).error is ErrorCode.INVALID_VOTER_KEY
     assert member.quorum.leader_id == 2
+
+
+def test_request_without_a_directory_id_is_for_the_node_with_that_id_only():
+    """Voters of a cluster that was formatted without directory ids are known by their node ids."""
+    assert Member(epoch=4).ask(begin(5, voter=VoterKey(1, ZERO_UUID))).error is ErrorCode.NONE
+    assert Member(epoch=4).ask(begin(5, voter=VoterKey(2, ZERO_UUID))).error is ErrorCode.INVALID_VOTER_KEY
 
 
 def test_two_leaders_in_one_epoch_stop_the_node():
