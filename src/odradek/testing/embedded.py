@@ -23,6 +23,7 @@ QUICK: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
 }
 # The cluster notices a killed node within seconds, but does not fence a node on a busy machine.
 QUICK_TOGETHER: Mapping[str, str] = {
