@@ -65,6 +65,7 @@ unit: .venv/dev
 	@sh tests/support/install-prometheus.sh
 	@sh tests/support/install-postgres.sh
 	@sh tests/support/install-mariadb.sh
+	@sh tests/support/install-redis.sh
 	$(BIN)/pytest $(BESIDE) -n 3 -rs -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
 	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories --ignore=tests/package
 
@@ -128,6 +129,7 @@ interop: .venv/dev
 	@sh tests/support/install-prometheus.sh
 	@sh tests/support/install-postgres.sh
 	@sh tests/support/install-mariadb.sh
+	@sh tests/support/install-redis.sh
 	$(BIN)/pytest -vv -rs tests/interop
 
 # make bench             compares with the raw limit, Apache Kafka, Kafka Streams and Quix Streams (needs gcc, Java 17 and Maven)

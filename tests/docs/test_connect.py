@@ -25,6 +25,11 @@ from support.topics import Records
 PAGE = DOCS / "connect.md"
 
 
+def yaml_of(part: str) -> str:
+    """The block of the page with this option."""
+    return next(block.text for block in blocks(PAGE, "yaml") if part in block.text)
+
+
 def lines(folder: Path) -> int:
     return sum(len(file.read_text().splitlines()) for file in folder.glob("*.jsonl"))
 
@@ -78,7 +83,7 @@ def test_the_dead_letter_commands_of_the_page(tmp_path: Path) -> None:
 
 
 def test_the_transforms_of_the_page_are_valid(tmp_path: Path) -> None:
-    (tmp_path / "masked.yaml").write_text(blocks(PAGE, "yaml")[-1].text)
+    (tmp_path / "masked.yaml").write_text(yaml_of("transforms:"))
     ((name, config, _),) = described(tmp_path / "masked.yaml")
     assert config["transforms"] == "mask,day"
     assert validated({**config, "name": name}).errors == []
@@ -98,3 +103,10 @@ def test_the_connector_of_the_page_is_a_plugin(tmp_path: Path, monkeypatch: pyte
         eventually(lambda: service.http.get("/connectors/count/offsets").json()["offsets"])
         with Consumer("numbers", bootstrap=broker.bootstrap_servers, stop_at_end=True) as consumer:
             assert [json.loads(record.value) for record in consumer] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_the_mirrors_of_the_page_are_valid(tmp_path: Path) -> None:
+    (tmp_path / "mirror.yaml").write_text(yaml_of("connector.class: mirror"))
+    found = list(described(tmp_path / "mirror.yaml"))
+    assert [name for name, _, _ in found] == ["west", "west-groups"]
+    assert [validated({"name": name, **config}).errors for name, config, _ in found] == [[], []]

@@ -292,11 +292,13 @@ _FROM_MESSAGE: dict[str, Callable[[Any], object]] = {
 def _parsed(topic: str, message: Any, body: bytes) -> dict[str, object]:  # noqa: ANN401
     try:
         message.ParseFromString(body)
-        if not message.IsInitialized():
-            raise ValueError(f"it lacks the required fields {', '.join(message.FindInitializationErrors())}")
-        return _struct(message)
+        missing = [] if message.IsInitialized() else message.FindInitializationErrors()
+        value = _struct(message)
     except (DecodeError, ValueError, OverflowError) as wrong:
         raise CannotConvert(f"a record of {topic!r} is not Protobuf of its schema: {wrong}") from wrong
+    if missing:
+        raise CannotConvert(f"a record of {topic!r} is not Protobuf of its schema: it lacks {', '.join(missing)}")
+    return value
 
 
 def _struct(message: Any) -> dict[str, object]:  # noqa: ANN401
