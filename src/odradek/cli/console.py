@@ -96,6 +96,8 @@ def _run(settings: ConsoleSettings, log_format: str, until_stdin_ends: bool) -> 
     from odradek.node.logs import log_to_stderr
 
     log_to_stderr(logging.WARNING, log_format)
+    # Brokers that cannot be reached are on the pages.
+    logging.getLogger("odradek.client").setLevel(logging.CRITICAL)
     over = ended(sys.stdin.buffer) if until_stdin_ends else threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())

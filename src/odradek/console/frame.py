@@ -32,6 +32,8 @@ from odradek.watch.watched_cluster import WatchedCluster, now_ms
 from odradek.web.errors import HttpError
 
 NOTICES_MAX = 200
+# A page that waits longer for a broker shows the error instead.
+ADMIN_S = 8.0
 ERROR = 400
 NOTICE_COOKIE, THEME_COOKIE, REFRESH_COOKIE = "odradek-notice", "odradek-theme", "odradek-refresh"
 THEMES = ("auto", "light", "dark")
@@ -113,7 +115,7 @@ class Console:
         """librdkafka's admin calls."""
         with self._lock:
             if self._admin is None:
-                self._admin = Admin(self.settings.bootstrap)
+                self._admin = Admin(self.settings.bootstrap, timeout_s=ADMIN_S)
             return self._admin
 
     def trend(self, figure: str) -> list[float]:

@@ -27,9 +27,11 @@ TURN_S = 1.0
 OFFSETS_EVERY_S = 4.0
 DISKS_EVERY_S = 5.0
 GROUPS_EVERY_S = 2.0
-NODES_EVERY_S = 2.0
+NODES_EVERY_S = 4.0
 LAG_EVERY_S = 4.0
 SHARE_MAX = 0.2
+# A node collects its metrics on its event loop, and all series at once.
+NODES_SHARE_MAX = 0.05
 STOP_WAIT_S = 2.0
 
 
@@ -73,7 +75,11 @@ class Collector:
     def _run(self) -> None:
         while not self._stopping.is_set():
             began_s = time.monotonic()
-            self.turn()
+            try:
+                self.turn()
+            except Exception as bug:  # the thread goes on: a console that stands still would show no problem
+                logger.exception("a turn failed")
+                self.snapshot = replace(self.snapshot, problem=f"the console cannot read it: {type(bug).__name__}")
             self._stopping.wait(max(TURN_S - (time.monotonic() - began_s), TURN_S / 10))
 
     def turn(self) -> None:
@@ -170,7 +176,7 @@ class Collector:
             else each
             for each in found
         ]
-        if self._due.is_now("nodes", NODES_EVERY_S):
+        if self._due.is_now("nodes", NODES_EVERY_S, NODES_SHARE_MAX):
             with self._due.measured("nodes"):
                 brokers = self._nodes.read(brokers)
             read_ms["nodes"] = now_ms()
@@ -215,8 +221,8 @@ class _Due:
         self._took_s: dict[str, float] = {}
         self._began_s = 0.0
 
-    def is_now(self, part: str, every_s: float) -> bool:
-        pause_s = max(every_s, self._took_s.get(part, 0.0) / SHARE_MAX)
+    def is_now(self, part: str, every_s: float, share_max: float = SHARE_MAX) -> bool:
+        pause_s = max(every_s, self._took_s.get(part, 0.0) / share_max)
         # Half a turn early rather than half a turn late.
         return part not in self._last_s or time.monotonic() - self._last_s[part] >= pause_s - TURN_S / 2
 

@@ -8,7 +8,11 @@ const root = document.documentElement;
 const prefix = root.dataset.prefix ?? "";
 const SLOW_MS = 10_000;
 
+// A page that is slow to make is asked for less often.
+const PAUSE_PER_TOOK = 4;
+
 let fetching = false;
+let notBefore = 0;
 let wanted = false;
 let paused = root.dataset.refresh === "off";
 
@@ -16,6 +20,7 @@ let paused = root.dataset.refresh === "off";
 export async function refresh() {
   if (fetching) { wanted = true; return; }
   fetching = true;
+  const began = performance.now();
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html", "x-refresh": "1" } });
     if (answer.redirected) { location.reload(); return; }
@@ -32,13 +37,14 @@ export async function refresh() {
     root.dataset.connection = "lost";
   } finally {
     fetching = false;
+    notBefore = performance.now() + PAUSE_PER_TOOK * (performance.now() - began);
     if (wanted) { wanted = false; refresh(); }
   }
 }
 
 function news() {
   if (!document.querySelector("[data-live]")) return;
-  const look = () => { if (!paused && !document.hidden) refresh(); };
+  const look = () => { if (!paused && !document.hidden && performance.now() >= notBefore) refresh(); };
   if (root.dataset.refresh === "10") { setInterval(look, SLOW_MS); return; }
   let last = null;
   const source = new EventSource(`${prefix}/events`);
