@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from odradek.console.collecting.figures import EARLIEST, LATEST
 from odradek.console.decoding.choosing import Detecting
 from odradek.console.decoding.interface import Decoder, Shown
 from odradek.console.decoding.plain import as_hex
@@ -51,7 +52,11 @@ class OneMessage:
 
 def found(source: Source, prepared: Prepared, partition: int, offset: int, check: Callable[[], None]) -> Seen:
     """The record at an offset. Raises CannotRead if there is none."""
-    source.chosen((partition,))
+    place = source.chosen((partition,))
+    first, end = source.offsets(place, EARLIEST).get(partition, 0), source.offsets(place, LATEST).get(partition, offset)
+    if not first <= offset < end:
+        held = f"it has offsets {first} to {end - 1}" if first < end else f"it is empty, its next offset is {end}"
+        raise CannotRead(f"{source.name}-{partition} has no offset {offset}: {held}")
     with source.reader(check, uncommitted=True) as reader:
         wanted: Wanted[Seen] = Wanted(limit=1, newest_first=False, decoders=prepared.decoders, show=lambda seen: seen)
         search = Search(reader, [Range(partition, offset, offset + 1)], wanted, check=check)
@@ -59,7 +64,8 @@ def found(source: Source, prepared: Prepared, partition: int, offset: int, check
             for match in matches:
                 return match.shown
     raise CannotRead(
-        f"{source.name}-{partition} has no record at offset {offset}: it was deleted, compacted away, or is a marker"
+        f"{source.name}-{partition} has no record at offset {offset}: "
+        "it was compacted away, or is a marker of a transaction"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -138,7 +138,7 @@ def _tail(source: Source, prepared: Prepared, line: Line) -> None:
     )
     try:
         consumer.assign([TopicPartition(source.name, index, OFFSET_END) for index in partitions])
-        _Tail(consumer, prepared, line).run()
+        _Tail(consumer, prepared, line, partitions).run()
     except KafkaException as failed:
         raise CannotRead(f"{source.name}: {failed.args[0].str()}") from failed
     finally:
@@ -146,18 +146,16 @@ def _tail(source: Source, prepared: Prepared, line: Line) -> None:
 
 
 class _Tail:
-    def __init__(self, consumer: Consumer, prepared: Prepared, line: Line) -> None:
+    def __init__(self, consumer: Consumer, prepared: Prepared, line: Line, partitions: Sequence[int]) -> None:
         self._consumer = consumer
         self._prepared = prepared
         self._line = line
         self._records = self._bytes = self._shown = self._left_out = 0
         self._began_s = self._second_s = self._reported_s = time.monotonic()
         self._this_second = 0
-        self._waiting: set[int] = set()
+        self._waiting = set(partitions)  # their ends are not known yet
 
     def run(self) -> None:
-        partitions = {place.partition for place in self._consumer.assignment()}
-        self._waiting = partitions
         while True:
             self._line.check()
             messages = self._consumer.consume(TAIL_RECORDS_AT_ONCE, TAIL_POLL_S)

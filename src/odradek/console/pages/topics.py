@@ -15,7 +15,7 @@ from odradek.console.collecting.snapshot import Snapshot, Topic
 from odradek.console.frame import Console, Page, Refused
 from odradek.console.listing import Listing
 from odradek.console.pages.topic import topic_routes
-from odradek.console.topic_configs import read_overviews, readable
+from odradek.console.topic_configs import read_listed, readable
 from odradek.console.topic_creation import PRESETS, TopicForm, created
 from odradek.web.errors import HttpError
 
@@ -107,7 +107,7 @@ class Topics:
             down=("state", "partitions", "replicas", "records", "size", "rate"),
             found_in=lambda row: row.topic.name,
         )
-        configs = read_overviews(console.cluster, [row.topic.name for row in found.rows])
+        configs = read_listed(console.cluster, [row.topic.name for row in found.rows])
         rows = [
             Row(
                 topic=row.topic,

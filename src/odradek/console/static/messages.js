@@ -65,7 +65,7 @@ function run(continued) {
   source = new EventSource(`${url}?${params}`);
   source.addEventListener("messages", (event) => show(JSON.parse(event.data)));
   source.addEventListener("progress", (event) => report(JSON.parse(event.data)));
-  source.addEventListener("ready", () => { found.dataset.live = "yes"; progress.textContent = "Live: waiting for records."; });
+  source.addEventListener("ready", () => { found.dataset.ready = "yes"; progress.textContent = "Live: waiting for records."; });
   source.addEventListener("done", (event) => done(JSON.parse(event.data)));
   source.addEventListener("problem", (event) => { problem(JSON.parse(event.data)); ended(); });
   source.addEventListener("error", () => { problem({ what: "The console does not answer. Search again." }); ended(); });
@@ -118,7 +118,7 @@ function nothing(text, hint) {
 function problem(told) {
   const line = form.querySelector("[data-problem]");
   line.hidden = false;
-  const where = told.field ? `${told.field}${told.column ? `, column ${told.column}` : ""}: ` : "";
+  const where = told.field ? `${told.field[0].toUpperCase()}${told.field.slice(1)}${told.column ? `, column ${told.column}` : ""}: ` : "";
   line.textContent = where + told.what;
   progress.textContent = "";
 }

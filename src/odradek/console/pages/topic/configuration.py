@@ -8,10 +8,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from odradek.client.wire import NoAnswer
+from odradek.console.configs import Config, Kind, change_config, read_configs
 from odradek.console.frame import Refused
 from odradek.console.pages.topic.layout import TopicPages
-from odradek.console.topic_configs import Config, change, grouped, read_configs
+from odradek.console.topic_configs import TOPIC_SOURCE, grouped, readable
 from odradek.web.errors import HttpError
 
 VALUE_CHARS_MAX = 30_000
@@ -33,8 +33,8 @@ class Configuration:
         name = fields.get("name", "")
         value = None if fields.get("action") == "reset" else fields.get("value", "").strip()[:VALUE_CHARS_MAX]
         try:
-            change(console.cluster, topic.name, name, value)
-        except (Refused, NoAnswer) as refused:
+            change_config(console.cluster, Kind.TOPIC, topic.name, name, value)
+        except Refused as refused:
             return self._shown(request, name, value or "", str(refused), status=400)
         told = f"{name} has its default again." if value is None else f"{name} is now {value}."
         return console.done(told, console.to("/topics", topic.name, "configuration"))
@@ -43,9 +43,9 @@ class Configuration:
         """`edited` is the config whose change was refused, `typed` the value."""
         topic = self._pages.topic(request)
         try:
-            configs = read_configs(self._pages.console.cluster, topic.name)
-        except (Refused, NoAnswer) as refused:
-            raise HttpError(503, f"the configuration of {topic.name} cannot be read", str(refused)) from None
+            configs = read_configs(self._pages.console.cluster, Kind.TOPIC, topic.name)
+        except Refused as refused:
+            raise HttpError(503, refused.what, refused.why) from None
         words = request.query_params.get("q", "").lower().split()
         own = request.query_params.get("show") == "own"
         kept = [each for each in configs if _is_kept(each, words, own=own)]
@@ -56,16 +56,22 @@ class Configuration:
             "topic_configuration.html",
             status=status,
             groups=grouped(kept),
-            own_count=sum(each.is_own for each in configs),
+            own_count=sum(map(_is_own, configs)),
             all_count=len(configs),
             show="own" if own else "all",
             q=request.query_params.get("q", ""),
             edited=edited,
             typed=typed,
             problem=problem,
+            is_own=_is_own,
+            readable=readable,
         )
+
+
+def _is_own(config: Config) -> bool:
+    return config.source == TOPIC_SOURCE
 
 
 def _is_kept(config: Config, words: list[str], *, own: bool) -> bool:
     text = f"{config.name} {config.value} {config.documentation}".lower()
-    return (config.is_own or not own) and all(word in text for word in words)
+    return (_is_own(config) or not own) and all(word in text for word in words)

@@ -15,7 +15,7 @@ from odradek.console.decoding.schemas import Schemas
 from odradek.console.frame import Console, not_found
 from odradek.console.messages.source import Source
 from odradek.console.messages.streaming import Places
-from odradek.console.topic_configs import read_overviews
+from odradek.console.topic_configs import read_listed
 from odradek.web.errors import HttpError
 
 # The tabs, and the parameters of the address that they keep.
@@ -71,7 +71,7 @@ class TopicPages:
             topic=topic,
             figures=figures(snapshot, topic),
             trend=console.trend(f"topic/{topic.name}"),
-            cleanup=read_overviews(console.cluster, [topic.name]).get(topic.name, {}).get("cleanup.policy", ""),
+            cleanup=read_listed(console.cluster, [topic.name]).get(topic.name, {}).get("cleanup.policy", ""),
             tab=name,
             tabs=[
                 (each, text, console.to("/topics", topic.name, *([] if each == "messages" else [each])))
