@@ -82,7 +82,7 @@ def debezium() -> Path:
 def debezium_postgres() -> Path:
     """Debezium's connector for PostgreSQL, with all that Kafka Connect does not bring."""
     coordinates = (DEBEZIUM[0], "debezium-connector-postgres", DEBEZIUM[2])
-    return _copied(coordinates[1], OUT / "debezium-postgres", DEPENDENCY.format(*coordinates, ""))
+    return _copied(coordinates[1], OUT / "plugins" / "debezium-postgres", DEPENDENCY.format(*coordinates, ""))
 
 
 def jolokia_agent() -> Path:

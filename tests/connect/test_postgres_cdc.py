@@ -414,7 +414,13 @@ TYPES = [
     ("time", "'10:20:30.123456'", "int64", "io.debezium.time.MicroTime", 37_230_123_456),
     ("timestamp(3)", "'2024-02-29 00:00:00.5'", "int64", "io.debezium.time.Timestamp", 1_709_164_800_500),
     ("timestamp", "'1969-12-31 23:59:59.999999'", "int64", "io.debezium.time.MicroTimestamp", -1),
-    ("timestamptz", "'2024-02-29 10:00:00.5+02'", "string", "io.debezium.time.ZonedTimestamp", "2024-02-29T08:00:00.5Z"),
+    ("timestamptz", "'2024-02-29 10:00:00.5+02'", "string", "io.debezium.time.ZonedTimestamp", "2024-02-29T08:00:00.500000Z"),
+    ("timestamptz", "'0044-03-15 10:00:00+00 BC'", "string", "io.debezium.time.ZonedTimestamp", "-0043-03-15T10:00:00.000000Z"),
+    ("timestamptz(0)", "'2024-02-29 10:00:00+00'", "string", "io.debezium.time.ZonedTimestamp", "2024-02-29T10:00:00Z"),
+    ("bit(16)", "B'0000000000000001'", "bytes", "io.debezium.data.Bits", b"\x01"),
+    ("money", "-1234.5", "bytes", "org.apache.kafka.connect.data.Decimal", Decimal("-1234.50")),
+    ("tsvector", "'a b'", "string", "io.debezium.data.Tsvector", "'a' 'b'"),
+    ("hstore", "'a=>1, b=>NULL'", "string", "io.debezium.data.Json", '{"a":"1","b":null}'),
     ("timetz", "'10:00:00.5+02'", "string", "io.debezium.time.ZonedTime", "08:00:00.5Z"),
     ("interval", "'1 day -2 hours 3.5 seconds'", "int64", "io.debezium.time.MicroDuration", 79_203_500_000),
     ("mood", "'glad'", "string", "io.debezium.data.Enum", "glad"),
@@ -427,6 +433,7 @@ TYPES = [
 
 
 def test_types_are_mapped_as_in_debezium(database: psycopg.Connection, read: Any) -> None:
+    database.execute("CREATE EXTENSION hstore")
     database.execute("CREATE TYPE mood AS ENUM ('glad', 'sad')")
     database.execute("CREATE DOMAIN percent AS int CHECK (VALUE BETWEEN 0 AND 100)")
     columns = ", ".join(f"c{n} {kind}" for n, (kind, *_) in enumerate(TYPES))
@@ -441,6 +448,33 @@ def test_types_are_mapped_as_in_debezium(database: psycopg.Connection, read: Any
         for n, (kind, _, connect_kind, name, value) in enumerate(TYPES):
             assert record.value["after"][f"c{n}"] == value, kind
             assert (row.of(f"c{n}").kind, row.of(f"c{n}").name) == (connect_kind, name), kind
+
+
+def test_constant_defaults_are_part_of_the_schema(database: psycopg.Connection, read: Any) -> None:
+    columns = {
+        "a": ("int DEFAULT 7", 7),
+        "b": ("text DEFAULT 'it''s'", "it's"),
+        "c": ("numeric(8,3) NOT NULL DEFAULT 1.5", Decimal("1.500")),
+        "d": ("boolean DEFAULT true", True),
+        "e": ("date DEFAULT '2020-01-01'", 18_262),
+        "f": ("serial", 0),
+        "g": ("timestamptz DEFAULT now()", None),
+        "h": ("int DEFAULT (-3)", -3),
+    }
+    database.execute(
+        f"CREATE TABLE d (id int PRIMARY KEY, {', '.join(f'{n} {kind}' for n, (kind, _) in columns.items())})"
+    )
+    database.execute("INSERT INTO d VALUES (1)")
+    reading = read()
+    (first,) = reading.take(1)
+    database.execute("DELETE FROM d")
+    for record in (first, reading.take(2)[0]):
+        row = record.value_schema.of("after")
+        assert {name: row.of(name).default for name in columns} == {name: value for name, (_, value) in columns.items()}
+    # Of a deleted row only the key is known: required columns have their defaults.
+    database.execute("INSERT INTO d (id) VALUES (2)")
+    database.execute("DELETE FROM d")
+    assert reading.take(3)[1].value["before"]["c"] == Decimal("1.500")
 
 
 def test_the_topic_rebuilds_the_table(

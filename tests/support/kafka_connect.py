@@ -15,7 +15,7 @@ from support.foreign_programs import java
 from support.kafka_tools import kafka_jars
 from support.waiting import wait_until
 
-START_S = 120.0
+START_S = 240.0
 WORKER = """
 bootstrap.servers={bootstrap}
 group.id=kafkas-connect
@@ -50,11 +50,11 @@ def kafka_connect(
     jvm: Sequence[str] | None = None,
     jars: Callable[[], Path] = kafka_jars.connect,
 ) -> Iterator[httpx.Client]:
-    """Its REST API, when it is ready. `plugins`: folders with the jars of a connector each."""
+    """Its REST API, when it is ready. `plugins`: folders with the jars of a connector each, beside no other jars."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "worker.properties"
-        path = f"plugin.path={','.join(map(str, plugins))}\n" if plugins else ""
+        path = f"plugin.path={','.join(str(each.parent) for each in plugins)}\n" if plugins else ""
         settings.write_text(WORKER.format(bootstrap=bootstrap, port=port) + path)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         with (Path(folder) / "log").open("wb") as log:

@@ -50,7 +50,7 @@ class TableShape:
     @cached_property
     def envelope_schema(self) -> Schema:
         row = struct([(column.name, column.schema) for column in self.columns], name=f"{self.topic}.Value").or_null()
-        return struct(
+        envelope = struct(
             [
                 ("before", row),
                 ("after", row),
@@ -63,6 +63,7 @@ class TableShape:
             ],
             name=f"{self.topic}.Envelope",
         )
+        return replace(envelope, version=2)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,7 +104,8 @@ class ChangeEvents:
             found = [self._event(replace(change, operation="d", after=None), old, order)]
             found[0].headers = (Header(NEW_KEY, new, table.key_schema),)
             if self._tombstones:
-                found.append(Record(topic=table.topic, key=old, key_schema=table.key_schema))
+                moved = found[0].headers
+                found.append(Record(topic=table.topic, key=old, key_schema=table.key_schema, headers=moved))
             found.append(self._event(replace(change, operation="c", before=None), new, order))
             found[-1].headers = (Header(OLD_KEY, old, table.key_schema),)
         found[-1].place = SourcePlace(partition, after)
@@ -141,6 +143,16 @@ BLOCK = replace(
 )
 
 
+SNAPSHOT = replace(
+    STRING,
+    name="io.debezium.data.Enum",
+    version=1,
+    parameters={"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
+    default="false",
+    optional=True,
+)
+
+
 def source_schema(connector: str, **fields: Schema) -> Schema:
     """The schema of `source`: the fields that all of Debezium's connectors have, then those of one connector."""
     common = {
@@ -148,10 +160,10 @@ def source_schema(connector: str, **fields: Schema) -> Schema:
         "connector": STRING,
         "name": STRING,
         "ts_ms": INT64,
-        "snapshot": STRING.or_null(),
+        "snapshot": SNAPSHOT,
         "db": STRING,
         "sequence": STRING.or_null(),
         "ts_us": INT64.or_null(),
         "ts_ns": INT64.or_null(),
     }
-    return struct(common | fields, name=f"io.debezium.connector.{connector}.Source")
+    return replace(struct(common | fields, name=f"io.debezium.connector.{connector}.Source"), version=1)

@@ -16,7 +16,8 @@ OID = """
 SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
 """
 COLUMNS = """
-SELECT attname, atttypid, atttypmod, attnotnull FROM pg_attribute
+SELECT attname, atttypid, atttypmod, attnotnull, pg_get_expr(adbin, adrelid)
+FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
 """
 # The primary key, otherwise a unique index over columns, as in Debezium.
@@ -53,6 +54,7 @@ class TableColumn:
     type_oid: int
     type_modifier: int
     is_required: bool
+    default: str | None = None  # an SQL expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Catalog:
 
     def columns(self, oid: int) -> tuple[TableColumn, ...]:
         rows = self._connection.execute(COLUMNS, [oid]).fetchall()
-        return tuple(TableColumn(name, int(kind), modifier, required) for name, kind, modifier, required in rows)
+        return tuple(TableColumn(name, int(kind), *more) for name, kind, *more in rows)
 
     def key(self, oid: int) -> tuple[str, ...]:
         found = self._connection.execute(KEY, [oid]).fetchone()

@@ -154,6 +154,18 @@ class PostgresCdcConfig:
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = option(
         "How bytea is written.", default="bytes", group=TYPES
     )
+    interval_handling_mode: Literal["numeric", "string"] = option(
+        "How intervals are written: as microseconds, with months of 30.4375 days, or as ISO 8601.",
+        default="numeric",
+        group=TYPES,
+    )
+    hstore_handling_mode: Literal["json", "map"] = option("How hstore is written.", default="json", group=TYPES)
+    money_fraction_digits: int = option(
+        "Digits after the point of money, with decimal.handling.mode=precise.",
+        default=2,
+        group=TYPES,
+        check=at_least(0),
+    )
     include_unknown_datatypes: bool = option(
         "Write columns of other types as the bytes of their text. Without it they are left out.",
         default=False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import psycopg
 
@@ -18,8 +19,8 @@ from odradek.connect.records import INT64, STRING, Record
 
 _log = logging.getLogger("odradek.connect.postgres")
 
-KEY = records.struct({"serverName": STRING}, name="io.debezium.connector.common.ServerNameKey")
-VALUE = records.struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat")
+KEY = replace(records.struct({"serverName": STRING}, name="io.debezium.connector.common.ServerNameKey"), version=1)
+VALUE = replace(records.struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat"), version=1)
 
 
 class Heartbeat:

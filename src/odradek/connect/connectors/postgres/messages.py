@@ -7,12 +7,12 @@ import time
 from dataclasses import replace
 
 from odradek.connect import records
-from odradek.connect.connectors.debezium import BLOCK
+from odradek.connect.connectors.debezium import BLOCK, Row
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
 from odradek.connect.connectors.postgres.pgoutput import Begin, LogicalMessage
 from odradek.connect.connectors.postgres.tables import SOURCE, source_of
 from odradek.connect.connectors.postgres.types import binary
-from odradek.connect.records import INT64, STRING, Record
+from odradek.connect.records import INT64, STRING, Record, Schema
 
 NAME = "io.debezium.connector.postgresql"
 
@@ -23,31 +23,27 @@ class Messages:
     def __init__(self, config: PostgresCdcConfig) -> None:
         self._config = config
         self._content = binary(config.binary_handling_mode)
-        self._key_schema = records.struct({"prefix": STRING.or_null()}, name=f"{NAME}.MessageKey")
-        block = records.struct(
-            {"prefix": STRING.or_null(), "content": self._content.schema.or_null()}, name=f"{NAME}.Message"
-        )
-        self._schema = records.struct(
+        self._key_schema = _named({"prefix": STRING.or_null()}, "MessageKey")
+        content = {"prefix": STRING.or_null(), "content": self._content.schema.or_null()}
+        self._schema = _named(
             {
                 "op": STRING,
                 "ts_ms": INT64.or_null(),
-                "ts_us": INT64.or_null(),
-                "ts_ns": INT64.or_null(),
                 "source": SOURCE,
                 "transaction": BLOCK,
-                "message": replace(block, optional=False),
+                "message": _named(content, "Message"),
             },
-            name=f"{NAME}.MessageValue",
+            "MessageValue",
         )
 
-    def record(self, message: LogicalMessage, begin: Begin | None, end: int) -> Record | None:
+    def record(self, message: LogicalMessage, begin: Begin | None, sequence: str, block: Row | None) -> Record | None:
         """None for a prefix that the options leave out. A message outside of a transaction has the time of today."""
         if not self._covers(message.prefix):
             return None
         now = time.time_ns()
         at_us = begin.committed_us if begin is not None and message.is_transactional else now // 1_000
         source = source_of(self._config, "", "", at_us, "false")
-        source |= {"sequence": f'["{end}","{message.lsn}"]', "lsn": message.lsn}
+        source |= {"sequence": sequence, "lsn": message.lsn}
         if begin is not None and message.is_transactional:
             source["txId"] = begin.xid
         return Record(
@@ -57,10 +53,8 @@ class Messages:
             value={
                 "op": "m",
                 "ts_ms": now // 1_000_000,
-                "ts_us": now // 1_000,
-                "ts_ns": now,
                 "source": source,
-                "transaction": None,
+                "transaction": block,
                 "message": {"prefix": message.prefix, "content": self._content.decode(_hex(message.content))},
             },
             value_schema=self._schema,
@@ -71,6 +65,10 @@ class Messages:
         if included:
             return any(re.fullmatch(each, prefix, re.IGNORECASE) for each in included)
         return not any(re.fullmatch(each, prefix, re.IGNORECASE) for each in excluded)
+
+
+def _named(fields: dict[str, Schema], name: str) -> Schema:
+    return replace(records.struct(fields, name=f"{NAME}.{name}"), version=1)
 
 
 def _hex(content: bytes) -> bytes:

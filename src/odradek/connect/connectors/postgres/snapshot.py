@@ -120,7 +120,7 @@ class Snapshot:
     def records(self, names: Sequence[TableName]) -> Iterator[list[Record] | None]:
         """One list behind: only the last row of all completes the snapshot."""
         many = self._config.snapshot_max_threads > 1
-        is_first, held = True, list[Record]()
+        is_first, held = many, list[Record]()
         for rows in self._in_parallel(names) if many else self._one_by_one(names):
             if not rows:
                 yield None
@@ -139,16 +139,19 @@ class Snapshot:
     def _one_by_one(self, names: Sequence[TableName]) -> Iterator[list[Record]]:
         with closing(self._connected()) as connection:
             tables = Tables(self._config, Catalog(connection))
-            for name in names:
+            for number, name in enumerate(names):
                 before: list[Record] = []
+                first: Record | None = None
                 for rows in self._rows(connection, tables, Chunk(name, ())):
+                    if first is None:
+                        first = rows[0]
+                        _mark(first, "first_in_data_collection" if number else "first")
                     if before:
                         yield before
-                    else:
-                        _mark(rows[0], "first_in_data_collection")
                     before = rows
                 if before:
-                    _mark(before[-1], "last_in_data_collection")
+                    if number or before[-1] is not first:
+                        _mark(before[-1], "last_in_data_collection")
                     yield before
 
     def _in_parallel(self, names: Sequence[TableName]) -> Iterator[list[Record]]:

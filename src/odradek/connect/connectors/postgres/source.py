@@ -73,7 +73,8 @@ class PostgresCdc(Source[PostgresCdcConfig]):
             with closing(connected(self.config)) as connection:
                 tables = Tables(self.config, Catalog(connection))
                 slot.ensure_publication(connection, self.config, self._published(connection))
-                if offset is not None and _is_streaming(offset):
+                is_first = not _is_streaming(offset)
+                if offset is not None and not is_first:
                     slot.check_slot(connection, self.config, lsn_of(offset), self.connector)
                 elif self.config.snapshot_mode == "initial":
                     slot.drop_slot(connection, self.config)
@@ -81,7 +82,8 @@ class PostgresCdc(Source[PostgresCdcConfig]):
                 else:
                     offset = yield from self._from_now(connection, partition)
                 slot.check_signals(connection, self.config)
-                yield from self._changes(connection, tables, partition, offset)
+                transactions = Transactions(self.config, tables, self._events, partition, offset, is_first=is_first)
+                yield from self._changes(connection, transactions, partition)
         except psycopg.OperationalError as broken:
             raise RetriableError(f"the connection to PostgreSQL broke: {broken}") from broken
 
@@ -119,10 +121,9 @@ class PostgresCdc(Source[PostgresCdcConfig]):
             yield SourcePlace(partition, snapshot.done)
         return snapshot.done
 
-    def _changes(self, connection: psycopg.Connection, tables: Tables, partition: Partition, offset: Offset) -> Reading:
-        self._stream = stream = WalStream(self.config, lsn_of(offset))
+    def _changes(self, connection: psycopg.Connection, transactions: Transactions, partition: Partition) -> Reading:
+        self._stream = stream = WalStream(self.config, transactions.end)
         try:
-            transactions = Transactions(self.config, tables, self._events, partition, offset)
             pace, heartbeat = _Pace(transactions.end), Heartbeat(self.config)
             while True:
                 found = stream.messages(pace.wait_s)

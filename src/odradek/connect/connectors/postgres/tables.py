@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from odradek import __version__
@@ -102,18 +102,20 @@ class Tables:
         self.signals_plan: Plan = ()
 
     def learn(self, relation: Relation) -> None:
-        """A table as the next changes have it. Its key and its required columns come from the catalog of today."""
+        """A table as the next changes have it. Its key, its defaults and its required columns are those of today."""
         if f"{relation.schema}.{relation.table}" == self._config.signal_data_collection:
             self.signals_oid = relation.oid
             self.signals_plan = [(column.name, bytes.decode) for column in relation.columns]
         if not self._config.covers_table(relation.schema, relation.table):
             self._known[relation.oid] = None
             return
-        required = {column.name for column in self._catalog.columns(relation.oid) if column.is_required}
-        columns = [
-            TableColumn(column.name, column.type_oid, column.type_modifier, column.name in required)
-            for column in relation.columns
-        ]
+        today = {column.name: column for column in self._catalog.columns(relation.oid)}
+        columns = []
+        for column in relation.columns:
+            told = TableColumn(column.name, column.type_oid, column.type_modifier, is_required=False)
+            if (now := today.get(column.name)) is not None:
+                told = replace(told, is_required=now.is_required, default=now.default)
+            columns.append(told)
         name = TableName(relation.oid, relation.schema, relation.table)
         self._known[relation.oid] = self._captured(name, columns)
 
@@ -133,7 +135,7 @@ class Tables:
             plan.append((None, bytes))
             if not self._config.covers_column(name.schema, name.table, column.name):
                 continue
-            mapped = self._types.mapped(column.type_oid, column.type_modifier)
+            mapped = self._types.with_default(column)
             if mapped is None:
                 _log.warning(
                     "%s.%s.%s has a type that is not captured; include.unknown.datatypes=true includes it as bytes",

@@ -21,7 +21,7 @@ VALUE = replace(
             "status": STRING,
             "id": STRING,
             "event_count": INT64.or_null(),
-            "data_collections": records.array(COLLECTION).or_null(),
+            "data_collections": records.array(COLLECTION.or_null()).or_null(),
             "ts_ms": INT64,
         },
         name="io.debezium.connector.common.TransactionMetadataValue",
@@ -34,34 +34,37 @@ class TransactionMetadata:
     """Counts the events of the open transaction: in all, and of each table."""
 
     def __init__(self, config: PostgresCdcConfig) -> None:
-        self._prefix = f"{config.topic_prefix}."
         self._topic = f"{config.topic_prefix}.{config.topic_transaction}"
         self._counts: dict[str, int] = {}
 
-    def begin(self, begin: Begin) -> Record:
+    def begin(self, begin: Begin, lsn: int) -> Record:
         self._counts.clear()
-        return self._record("BEGIN", begin, None, None)
+        return self._record("BEGIN", begin, lsn, None, None)
 
-    def order(self, begin: Begin, topic: str) -> Callable[[], Row]:
-        """Returns the field `transaction` of the next event of a topic, each time that it is called."""
-        name, id_ = topic.removeprefix(self._prefix), transaction_id(begin)
+    def order(self, begin: Begin, lsn: int, name: str) -> Callable[[], Row]:
+        """Returns the field `transaction` of the next event of a table, each time that it is called.
+
+        As in Debezium, the id has the place of the event, so the events of a transaction share its first part alone.
+        """
 
         def next_one() -> Row:
             self._counts[name] = self._counts.get(name, 0) + 1
             return {
-                "id": id_,
+                "id": f"{begin.xid}:{lsn}",
                 "total_order": sum(self._counts.values()),
                 "data_collection_order": self._counts[name],
             }
 
         return next_one
 
-    def end(self, begin: Begin) -> Record:
+    def end(self, begin: Begin, lsn: int) -> Record:
         tables = [{"data_collection": name, "event_count": count} for name, count in self._counts.items()]
-        return self._record("END", begin, sum(self._counts.values()), tables)
+        return self._record("END", begin, lsn, sum(self._counts.values()), tables)
 
-    def _record(self, status: str, begin: Begin, count: int | None, tables: list[dict[str, object]] | None) -> Record:
-        id_ = transaction_id(begin)
+    def _record(
+        self, status: str, begin: Begin, lsn: int, count: int | None, tables: list[dict[str, object]] | None
+    ) -> Record:
+        id_ = f"{begin.xid}:{lsn}"
         return Record(
             topic=self._topic,
             key={"id": id_},
@@ -75,7 +78,3 @@ class TransactionMetadata:
             },
             value_schema=VALUE,
         )
-
-
-def transaction_id(begin: Begin) -> str:
-    return f"{begin.xid}:{begin.commit_lsn}"

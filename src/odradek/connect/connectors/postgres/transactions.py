@@ -42,8 +42,9 @@ class Transactions:
     """
 
     def __init__(
-        self, config: PostgresCdcConfig, tables: Tables, events: ChangeEvents, partition: Partition, offset: Offset
-    ) -> None:
+        self, config: PostgresCdcConfig, tables: Tables, events: ChangeEvents, partition: Partition, offset: Offset,
+        *, is_first: bool = False,
+    ) -> None:  # fmt: skip
         self._config = config
         self._tables = tables
         self._events = events
@@ -59,6 +60,8 @@ class Transactions:
         self._signals: list[Signal] = []
         self._at: tuple[int, int] = (0, 0)
         self.end = lsn_of(offset)
+        # For the field `sequence`: not known yet after a snapshot.
+        self._last_commit = "null" if is_first else f'"{self.end}"'
         self.snapshot = IncrementalSnapshot(config, tables, offset)
         # More fields of every offset: those of an incremental snapshot.
         self.state: Mapping[str, object] = self.snapshot.state()
@@ -86,7 +89,7 @@ class Transactions:
                 continue
             match decoded(data):
                 case Begin() as message:
-                    self._begun(message)
+                    self._begun(message, lsn)
                 case Commit() as message:
                     passed = self._committed(message) or passed
                 case Relation() as message:
@@ -97,12 +100,12 @@ class Transactions:
                     self._told(message)
         return passed
 
-    def _begun(self, message: Begin) -> None:
+    def _begun(self, message: Begin, first_lsn: int) -> None:
         self._begin, self._at = message, (0, 0)
         self._sources.clear()
         self._signals.clear()
         if self._metadata is not None:
-            record = self._metadata.begin(message)
+            record = self._metadata.begin(message, first_lsn)
             if self._is_new(self._at):
                 self._add([record], self._at)
 
@@ -110,9 +113,10 @@ class Transactions:
         begin = self._open()
         # The end may not go back: a transaction that is read again ended before.
         self.end = max(self.end, message.end_lsn)
+        self._last_commit = f'"{self.end}"'
         written, self._written, self._begin = self._written, None, None
         if self._metadata is not None:
-            self._ready.append(self._metadata.end(begin))
+            self._ready.append(self._metadata.end(begin, message.end_lsn))
         chunks = [chunk for each in self._signals if (chunk := self._obey(each)) is not None]
         done = SourcePlace(self._partition, self.offset())
         if self._ready:
@@ -206,14 +210,14 @@ class Transactions:
             operation=change.operation,  # type: ignore[arg-type]  # c, u or d
             before=old,
             after=new,
-            source={**source, "sequence": f'["{self.end}","{at[0]}"]', "lsn": at[0]},
+            source={**source, "sequence": f'[{self._last_commit},"{at[0]}"]', "lsn": at[0]},
         )
-        self._write(event, at)
+        self._write(table, event, at)
 
-    def _write(self, event: Change, at: tuple[int, int]) -> None:
+    def _write(self, table: CapturedTable, event: Change, at: tuple[int, int]) -> None:
         begin = self._open()
         after = {"lsn": self.end, "txId": begin.xid, "event_lsn": at[0], "event": at[1], **self.state}
-        order = None if self._metadata is None else self._metadata.order(begin, event.table.topic)
+        order = None if self._metadata is None else self._metadata.order(begin, at[0], f"{table.schema}.{table.table}")
         records = self._events.records(event, self._partition, after, order)
         # Records that were written before are made all the same, because the metadata counts them.
         if self._written is None or self._is_new(at):
@@ -228,13 +232,19 @@ class Transactions:
         for number, oid in enumerate(message.relations):
             table = self._tables.of(oid)
             if table is not None:
-                source = self._source(table, begin) | {"sequence": f'["{self.end}","{lsn}"]', "lsn": lsn}
+                source = self._source(table, begin) | {"sequence": f'[{self._last_commit},"{lsn}"]', "lsn": lsn}
                 event = Change(table=table.shape, operation="t", before=None, after=None, source=source)
                 # Each of the tables has a number, as if it had a message of its own.
-                self._write(event, at if number == 0 else self._passes(lsn))
+                self._write(table, event, at if number == 0 else self._passes(lsn))
 
     def _told(self, message: LogicalMessage) -> None:
-        record = self._messages.record(message, self._begin, self.end)
+        if not message.is_transactional:
+            self._last_commit = f'"{message.lsn}"'
+        sequence = f'[{self._last_commit},"{message.lsn}"]'
+        block = None
+        if self._metadata is not None and message.is_transactional:
+            block = self._metadata.order(self._open(), message.lsn, "message")()
+        record = self._messages.record(message, self._begin, sequence, block)
         if message.is_transactional:
             at = self._passes(message.lsn)
             if record is not None and self._is_new(at):

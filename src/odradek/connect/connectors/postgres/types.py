@@ -13,9 +13,11 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from odradek.connect import records
 from odradek.connect.connectors.postgres.arrays import elements
-from odradek.connect.connectors.postgres.catalog import Catalog, PgType
+from odradek.connect.connectors.postgres.catalog import Catalog, PgType, TableColumn
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
 from odradek.connect.records import Kind, Schema
 
@@ -44,6 +46,10 @@ def _text(value: bytes) -> str:
     return value.decode()
 
 
+JSON = _named(records.STRING, "data.Json")
+CONSTANT = re.compile(r"(?:'(?P<text>(?:[^']|'')*)'|\(?(?P<plain>-?[\d.]+|true|false)\)?)(?:::.+)?", re.DOTALL)
+TRUTH = {"true": "t", "false": "f"}
+HSTORE = re.compile(r'"(?P<key>(?:[^"\\]|\\.)*)"=>(?:NULL|"(?P<value>(?:[^"\\]|\\.)*)")', re.DOTALL)
 TEXT = Mapped(records.STRING, _text, "")
 FIXED: dict[str, Mapped] = {
     "bool": Mapped(records.BOOLEAN, lambda value: value == b"t", False),
@@ -53,8 +59,8 @@ FIXED: dict[str, Mapped] = {
     "oid": Mapped(records.INT64, int, 0),
     "float4": Mapped(records.FLOAT32, float, 0.0),
     "float8": Mapped(records.FLOAT64, float, 0.0),
-    "json": Mapped(_named(records.STRING, "data.Json"), _text, "{}"),
-    "jsonb": Mapped(_named(records.STRING, "data.Json"), _text, "{}"),
+    "json": Mapped(JSON, _text, "{}"),
+    "jsonb": Mapped(JSON, _text, "{}"),
     "uuid": Mapped(_named(records.STRING, "data.Uuid"), _text, ""),
     "xml": Mapped(_named(records.STRING, "data.Xml"), _text, ""),
     "ltree": Mapped(_named(records.STRING, "data.Ltree"), _text, ""),
@@ -79,18 +85,24 @@ TEXTS = frozenset(
         "daterange",
     ]
 )
-POINT = _named(
-    records.struct(
-        {
-            "x": records.FLOAT64,
-            "y": records.FLOAT64,
-            "wkb": records.BYTES.or_null(),
-            "srid": records.INT32.or_null(),
-        }
+POINT = replace(
+    _named(
+        records.struct(
+            {
+                "x": records.FLOAT64,
+                "y": records.FLOAT64,
+                "wkb": records.BYTES.or_null(),
+                "srid": records.INT32.or_null(),
+            }
+        ),
+        "data.geometry.Point",
     ),
-    "data.geometry.Point",
+    doc="Geometry (POINT)",
 )
-VARIABLE_DECIMAL = _named(records.struct({"scale": records.INT32, "value": records.BYTES}), "data.VariableScaleDecimal")
+VARIABLE_DECIMAL = replace(
+    _named(records.struct({"scale": records.INT32, "value": records.BYTES}), "data.VariableScaleDecimal"),
+    doc="Variable scaled decimal",
+)
 
 
 class Types:
@@ -100,6 +112,30 @@ class Types:
         self._config = config
         self._catalog = catalog
 
+    def with_default(self, column: TableColumn) -> Mapped | None:
+        """A default that is a constant becomes part of the schema. One of a sequence counts as 0, as in Debezium."""
+        mapped = self.mapped(column.type_oid, column.type_modifier)
+        if mapped is None or column.default is None:
+            return mapped
+        if column.default.startswith("nextval("):
+            return replace(mapped, schema=replace(mapped.schema, default=0)) if column.is_required else mapped
+        found = CONSTANT.fullmatch(column.default)
+        if found is None:
+            return mapped
+        text = found["text"].replace("''", "'") if found["text"] is not None else found["plain"]
+        try:
+            default = mapped.decode(self._written(column, TRUTH.get(text, text)).encode())
+        except (ValueError, ArithmeticError):  # PostgreSQL writes it in another form than values
+            return mapped
+        return replace(mapped, schema=replace(mapped.schema, default=default), fallback=default)
+
+    def _written(self, column: TableColumn, text: str) -> str:
+        """A number with as many digits after the point as the column has, as in its values."""
+        kind = self._catalog.type(column.type_oid)
+        if kind is None or kind.name != "numeric" or column.type_modifier < 0:
+            return text
+        return str(Decimal(text).quantize(Decimal(1).scaleb(-_scale(column.type_modifier))))
+
     def mapped(self, oid: int, modifier: int) -> Mapped | None:
         """None for a type that is left out."""
         found = self._catalog.type(oid)
@@ -108,7 +144,7 @@ class Types:
             found = self._catalog.type(oid)
         mapped = self._of(found, modifier) if found is not None else None
         if mapped is None and self._config.include_unknown_datatypes:
-            return Mapped(records.BYTES, bytes, b"")
+            return _unknown(binary(self._config.binary_handling_mode))
         return mapped
 
     def _of(self, kind: PgType, modifier: int) -> Mapped | None:  # noqa: C901 (a table of types)
@@ -130,11 +166,21 @@ class Types:
             case "date" | "time" | "timestamp":
                 return self._temporal(kind.name, modifier)
             case "timestamptz":
-                return Mapped(_named(records.STRING, "time.ZonedTimestamp"), _zoned, "1970-01-01T00:00:00Z")
+                return _zoned_timestamp(modifier)
             case "timetz":
                 return Mapped(_named(records.STRING, "time.ZonedTime"), _zoned_time, "00:00:00Z")
             case "interval":
+                if self._config.interval_handling_mode == "string":
+                    return Mapped(_named(records.STRING, "time.Interval"), _interval, "P0Y0M0DT0H0M0S")
                 return Mapped(_named(records.INT64, "time.MicroDuration"), _duration_us, 0)
+            case "money":
+                return self._money()
+            case "hstore" if self._config.hstore_handling_mode == "map":
+                return Mapped(records.mapping(records.STRING, records.STRING.or_null()), _hstore, {})
+            case "hstore":
+                return Mapped(JSON, lambda value: msgspec.json.encode(_hstore(value)).decode(), "{}")
+            case "tsvector":
+                return Mapped(_named(records.STRING, "data.Tsvector"), _text, "")
             case "point":
                 return Mapped(POINT, _point, None)
             case _:
@@ -154,10 +200,20 @@ class Types:
             return Mapped(records.FLOAT64, float, 0.0)
         if modifier < 0:
             return Mapped(VARIABLE_DECIMAL, _variable_decimal, {"scale": 0, "value": b"\0"})
-        precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-        if scale > 1_023:  # negative: the number is rounded to the left of the point
-            scale -= 2_048
+        precision, scale = (modifier - 4) >> 16 & 0xFFFF, _scale(modifier)
         return Mapped(records.decimal(scale, precision), lambda value: Decimal(value.decode()), Decimal(0))
+
+    def _money(self) -> Mapped:
+        """The session is in the locale C: dollars, with commas."""
+        match self._config.decimal_handling_mode:
+            case "string":
+                return Mapped(records.STRING, lambda value: str(_dollars(value)), "")
+            case "double":
+                return Mapped(records.FLOAT64, lambda value: float(_dollars(value)), 0.0)
+            case "precise":
+                digits = self._config.money_fraction_digits
+                unit = Decimal(1).scaleb(-digits)
+                return Mapped(records.decimal(digits), lambda value: _dollars(value).quantize(unit), Decimal(0))
 
     def _temporal(self, name: str, modifier: int) -> Mapped:
         is_coarse = 0 <= modifier <= 3
@@ -188,6 +244,12 @@ class Types:
                 return None
 
 
+def _scale(modifier: int) -> int:
+    """Of a numeric. Negative: it is rounded to the left of the point."""
+    scale = (modifier - 4) & 0x7FF
+    return scale - 2_048 if scale > 1_023 else scale
+
+
 def binary(mode: str) -> Mapped:
     match mode:
         case "hex":
@@ -210,7 +272,7 @@ def _bits(modifier: int, *, is_varying: bool) -> Mapped:
     length = str(modifier) if modifier > 0 else str(2**31 - 1)
 
     def little_endian(value: bytes) -> bytes:
-        return int(value or b"0", 2).to_bytes((len(value) + 7) // 8, "little")
+        return int(value or b"0", 2).to_bytes((len(value) + 7) // 8, "little").rstrip(b"\0")
 
     return Mapped(_named(records.BYTES, "data.Bits", length=length), little_endian, b"")
 
@@ -262,14 +324,58 @@ def _timestamp_us(value: bytes) -> int:
     return _date(f"{day} {era}" if era else day) * DAY_US + _time_us(clock.encode())
 
 
-def _zoned(value: bytes) -> str:
-    """The session is in UTC: the offset is always +00."""
-    text = value.decode()
-    if "infinity" in text:
-        return text
-    day, _, rest = text.partition(" ")
-    clock, _, era = rest.partition(" ")
-    return f"{'-' if era else ''}{day}T{clock.removesuffix('+00')}Z"
+def _zoned_timestamp(modifier: int) -> Mapped:
+    """As many digits after the point as the column has."""
+    digits = 6 if modifier < 0 else modifier
+    fraction = f".{'0' * digits}" if digits else ""
+
+    def zoned(value: bytes) -> str:
+        """The session is in UTC: the offset is always +00."""
+        text = value.decode()
+        if "infinity" in text:
+            return text
+        day, _, rest = text.partition(" ")
+        clock, _, era = rest.partition(" ")
+        clock = clock.removesuffix("+00")
+        if digits:
+            clock = f"{clock}{fraction}" if len(clock) == 8 else clock.ljust(9 + digits, "0")
+        return f"{_year_0(day) if era else day}T{clock}Z"
+
+    return Mapped(_named(records.STRING, "time.ZonedTimestamp"), zoned, f"1970-01-01T00:00:00{fraction}Z")
+
+
+def _year_0(day: str) -> str:
+    """A day before Christ as ISO 8601 counts: the year 1 BC is 0."""
+    year, _, rest = day.partition("-")
+    before = int(year) - 1
+    return f"{'-' if before else ''}{before:04d}-{rest}"
+
+
+def _unknown(of: Mapped) -> Mapped:
+    """The text of a value of an unknown type, as bytes."""
+    return Mapped(of.schema, lambda value: of.decode(b"\\x" + value.hex().encode()), of.fallback)
+
+
+def _dollars(value: bytes) -> Decimal:
+    return Decimal(value.decode().replace("$", "").replace(",", ""))
+
+
+def _hstore(value: bytes) -> dict[str, str | None]:
+    def text(found: str) -> str:
+        return re.sub(r"\\(.)", r"\1", found, flags=re.DOTALL)
+
+    return {
+        text(found["key"]): None if found["value"] is None else text(found["value"])
+        for found in HSTORE.finditer(value.decode())
+    }
+
+
+def _interval(value: bytes) -> str:
+    found = INTERVAL.fullmatch(value.decode())
+    if found is None:
+        raise ValueError(f"{value!r} is not an interval")
+    years, months, days, hours, minutes, seconds = (part or "0" for part in found.groups())
+    return f"P{years}Y{months}M{days}DT{hours}H{minutes}M{seconds}S"
 
 
 def _zoned_time(value: bytes) -> str:
@@ -299,13 +405,31 @@ def _point(value: bytes) -> dict[str, object]:
     return {"x": x, "y": y, "wkb": struct.pack("<BIdd", 1, 1, x, y), "srid": None}
 
 
-def _as_datetime(value: bytes) -> datetime:
-    return datetime.fromisoformat(_finite(value.decode()) + "+00:00")
+def _as_date(value: bytes) -> date | int:
+    """Days since 1970 for a date that Python does not have: before the year 1 or after 9999."""
+    try:
+        return date.fromisoformat(_finite(value.decode()))
+    except ValueError:
+        return _days(value)
+
+
+def _as_datetime(value: bytes) -> datetime | int:
+    """Milliseconds since 1970 for one that Python does not have."""
+    try:
+        return datetime.fromisoformat(_finite(value.decode()) + "+00:00")
+    except ValueError:
+        return _timestamp_us(value) // 1_000
+
+
+def _as_time(value: bytes) -> time | int:
+    """Milliseconds for 24:00, which Python does not have."""
+    at_us = _time_us(value)
+    return (MIDNIGHT + timedelta(microseconds=at_us)).time() if at_us < DAY_US else at_us // 1_000
 
 
 MIDNIGHT = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 CONNECT_TIMES = {
-    "date": Mapped(records.DATES, lambda value: date.fromisoformat(_finite(value.decode())), date(1970, 1, 1)),
-    "time": Mapped(records.TIMES, lambda value: (MIDNIGHT + timedelta(microseconds=_time_us(value))).time(), time(0)),
+    "date": Mapped(records.DATES, _as_date, date(1970, 1, 1)),
+    "time": Mapped(records.TIMES, _as_time, time(0)),
     "timestamp": Mapped(records.TIMESTAMPS, _as_datetime, MIDNIGHT),
 }
