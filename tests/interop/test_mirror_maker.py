@@ -97,7 +97,8 @@ def configs(source: Embedded, target: Embedded) -> dict[str, dict[str, str]]:
         "target.cluster.bootstrap.servers": target.bootstrap_servers,
     }
     as_bytes = {
-        f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter" for part in ("key", "value", "header")
+        f"{part}.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"
+        for part in ("key", "value", "header")
     }
     known = {"SourceConnector": ["replication.factor", "offset-syncs.topic.replication.factor"]}
     known["CheckpointConnector"] = ["checkpoints.topic.replication.factor", "offset-syncs.topic.replication.factor"]
