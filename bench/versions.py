@@ -46,7 +46,7 @@ try:
     from odradek.server.network import life_cycle
     life_cycle.MEASURED_PER_SECOND /= 100
     life_cycle.MEASURED_BEFORE_DOUBLING = life_cycle.MEASURED_BEFORE_DOUBLING_AGAIN = 1
-except ImportError:
+except (ImportError, AttributeError):
     pass
 runpy.run_module("odradek.cli", run_name="__main__", alter_sys=True)
 """

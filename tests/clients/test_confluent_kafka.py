@@ -245,6 +245,8 @@ def test_consume_transform_produce_in_transactions(tap: Wiretap) -> None:
         producer.begin_transaction()
         for message in copied:
             producer.produce("out-of", message.value())
+        # An abort drops what is not sent yet.
+        assert producer.flush(60) == 0
         offsets = [TopicPartition("into", 0, copied[-1].offset() + 1)]
         producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
 
