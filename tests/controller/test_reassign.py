@@ -9,6 +9,7 @@ from odradek.controller.isr_changes import alter_partition
 from odradek.controller.partitions import create_partitions
 from odradek.controller.reassign import alter_partition_reassignments, list_partition_reassignments
 from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import TOPIC_RESOURCE
 from odradek.protocol.messages.p37_create_partitions import CreatePartitionsTopic
 from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
@@ -23,10 +24,11 @@ from odradek.protocol.messages.p56_alter_partition import (
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from odradek.protocol.metadata_records import PartitionChangeRecord
+from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecord
 
 CONFIG = BrokerConfig()
 FORMER_DISK = bytes(range(16))
+UNCLEAN = "unclean.leader.election.enable"
 
 
 @pytest.fixture
@@ -127,6 +129,15 @@ def test_cancelling_is_refused_when_only_a_new_replica_has_all_data(five, who):
     five.take(Decision(records=(change(five, **who),), response=None))
     assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert five.partition().adding == (4, 5)
+
+
+def test_cancelling_elects_a_staying_replica_where_the_topic_allows_unclean_elections(five):
+    allowed = ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name=UNCLEAN, value="true")
+    five.take(Decision(records=(allowed,), response=None))
+    move(five, [4, 5, 1])
+    five.take(Decision(records=(change(five, isr=[4], leader=4),), response=None))
+    assert move(five, None) is ErrorCode.NONE
+    assert (five.partition().replicas, five.partition().leader) == ((1, 2, 3), 1)
 
 
 def change(cluster, **fields) -> PartitionChangeRecord:
