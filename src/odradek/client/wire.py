@@ -104,12 +104,12 @@ class Wire:
     def ask(self, request: Message, response: type[R], *, newest: int | None = None) -> R:
         """Raises NoAnswer. `newest` limits the version."""
         version = self._version(request, newest)
-        return decoded(self._reply(framed(request, version, self._client_id)), request, version, response, self.address)
+        reply = self._reply(framed(request, version, self._client_id), self._within_s)
+        return decoded(reply, request, version, response, self.address)
 
-    def knock(self) -> None:
-        """Raises NoAnswer unless the broker answers."""
-        self._versions = None
-        self._known()
+    def knock(self, within_s: float) -> None:
+        """Raises NoAnswer unless the broker answers in this time."""
+        self._versions = self._asked_versions(within_s)
 
     def speaks(self, request: type[Message]) -> bool:
         return request.KEY in self._known()
@@ -130,27 +130,30 @@ class Wire:
 
     def _known(self) -> dict[int, tuple[int, int]]:
         if self._versions is None:
-            asked = ApiVersionsRequest()
-            reply = self._reply(framed(asked, 0, self._client_id))
-            answer = decoded(reply, asked, 0, ApiVersionsResponse, self.address)
-            self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+            self._versions = self._asked_versions(self._within_s)
         return self._versions
 
-    def _reply(self, frame: bytes) -> memoryview:
+    def _asked_versions(self, within_s: float) -> dict[int, tuple[int, int]]:
+        asked = ApiVersionsRequest()
+        reply = self._reply(framed(asked, 0, self._client_id), within_s)
+        answer = decoded(reply, asked, 0, ApiVersionsResponse, self.address)
+        return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def _reply(self, frame: bytes, within_s: float) -> memoryview:
         """A kept connection may have been closed meanwhile: then a new one sends the request once more."""
         with self._lock:
             kept = self._idle.pop() if self._idle else None
         if kept is not None:
             try:
-                return self._over(kept, frame)
+                return self._over(kept, frame, within_s)
             except Late:
                 raise
             except NoAnswer:
                 self._versions = None  # another version of the broker may have started
-        return self._over(connected(self.address, self._within_s), frame)
+        return self._over(connected(self.address, within_s), frame, within_s)
 
-    def _over(self, connection: socket.socket, frame: bytes) -> memoryview:
-        connection.settimeout(self._within_s)
+    def _over(self, connection: socket.socket, frame: bytes, within_s: float) -> memoryview:
+        connection.settimeout(within_s)
         try:
             reply = exchange(connection, self.address, frame)
         except NoAnswer:

@@ -13,6 +13,8 @@ from odradek.protocol.schema import Message
 
 CLIENT_ID = "odradek-console"
 ANSWER_S = 4.0
+# A broker that takes longer for its smallest answer is as good as gone.
+KNOCK_S = 2.0
 AT_ONCE_MAX = 16
 
 T = TypeVar("T")
@@ -27,6 +29,8 @@ class Cluster:
         self._seeds = parse_addresses(bootstrap)
         self._brokers: dict[int, Address] = {}
         self._wires: dict[Address, Wire] = {}
+        # Those that gave no answer to the last knock are asked last.
+        self._silent: set[Address | None] = set()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE_MAX, thread_name_prefix="odradek-console-ask")
 
@@ -62,9 +66,11 @@ class Cluster:
             address = self._brokers.get(broker)
         try:
             if address is not None:
-                self._wire(address).knock()
+                self._wire(address).knock(KNOCK_S)
         except NoAnswer as failure:
+            self._silent.add(address)
             return str(failure)
+        self._silent.discard(address)
         return None
 
     def each(self, brokers: Iterable[int], ask: Callable[[int], T]) -> dict[int, T | NoAnswer]:
@@ -88,7 +94,8 @@ class Cluster:
 
     def _all(self) -> list[Wire]:
         with self._lock:
-            addresses = list(dict.fromkeys([*self._brokers.values(), *self._seeds]))
+            known = dict.fromkeys([*self._brokers.values(), *self._seeds])
+        addresses = sorted(known, key=lambda address: address in self._silent)
         return [self._wire(address) for address in addresses]
 
     def _wire(self, address: Address) -> Wire:

@@ -114,7 +114,7 @@ class Collector:
             ),
         )
         read_ms = dict(before.read_ms) | {"layout": at_ms}
-        now = self._offsets(now, before, read_ms)
+        now = self._offsets(now, before, alive, read_ms)
         now = self._groups(now, alive, read_ms)
         now = replace(now, brokers=self._brokers(found.brokers, before, read_ms), read_ms=read_ms)
         now = self._disks(now, alive, read_ms)
@@ -124,16 +124,16 @@ class Collector:
         self._record(now, read_ms)
         return now
 
-    def _offsets(self, now: Snapshot, before: Snapshot, read_ms: dict[str, int]) -> Snapshot:
+    def _offsets(self, now: Snapshot, before: Snapshot, alive: list[int], read_ms: dict[str, int]) -> Snapshot:
         if not self._due.is_now("offsets", OFFSETS_EVERY_S):
             return now
         with self._due.measured("offsets"):
             at_ms = now_ms()
-            ends = figures.read_offsets(self._cluster, now.topics, figures.LATEST)
+            ends = figures.read_offsets(self._cluster, now.topics, alive, figures.LATEST)
             starts: Mapping[str, list[int]] = now.starts  # type: ignore[assignment]
             if self._due.is_now("starts", 5 * OFFSETS_EVERY_S) or starts.keys() != now.topics.keys():
                 with self._due.measured("starts"):
-                    starts = figures.read_offsets(self._cluster, now.topics, figures.EARLIEST)
+                    starts = figures.read_offsets(self._cluster, now.topics, alive, figures.EARLIEST)
         passed_s = (at_ms - before.read_ms["offsets"]) / 1000 if "offsets" in before.read_ms else 0.0
         rates = {
             name: rate for name in ends if (rate := _rate(before.ends.get(name), ends[name], passed_s)) is not None

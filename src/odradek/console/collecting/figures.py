@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from odradek.base.errors import ErrorCode
 from odradek.client.wire import NoAnswer
 from odradek.console.collecting.cluster import Cluster
-from odradek.console.collecting.snapshot import NO_LEADER, Group, LogDir, Topic
+from odradek.console.collecting.snapshot import Group, LogDir, Topic
 from odradek.protocol.messages.p02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -39,13 +39,13 @@ MIN_IN_SYNC = "min.insync.replicas"
 Offsets = dict[str, list[int]]
 
 
-def read_offsets(cluster: Cluster, topics: Mapping[str, Topic], at: int) -> Offsets:
+def read_offsets(cluster: Cluster, topics: Mapping[str, Topic], alive: Collection[int], at: int) -> Offsets:
     """Log ends or log starts: an offset for each partition. UNKNOWN where the leader does not answer."""
     found: Offsets = {name: [UNKNOWN] * len(topic.partitions) for name, topic in topics.items()}
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name, topic in topics.items():
         for partition in topic.partitions:
-            if partition.leader != NO_LEADER:
+            if partition.leader in alive:
                 by_leader.setdefault(partition.leader, []).append((name, partition.number))
 
     def ask(leader: int) -> None:
