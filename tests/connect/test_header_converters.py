@@ -133,7 +133,7 @@ def test_a_json_schema_of_another_writer_is_read(registry: SchemaRegistry) -> No
 
 
 @pytest.mark.parametrize(
-    "told", ['{"type": "object", "properties": {"a": {"$ref": "#"}}}', '{"oneOf": [{"type": "string"}]}', "[]", "{"]
+    "told", ['{"type": "object", "properties": {"a": {"$ref": "#"}}}', '{"oneOf": [{"type": "null"}]}', "[]", "{"]
 )
 def test_a_json_schema_that_has_no_type_in_kafka_connect_is_a_bad_record(registry: SchemaRegistry, told: str) -> None:
     registry.schemas[9] = {"schema": told, "schemaType": "JSON"}

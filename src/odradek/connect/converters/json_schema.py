@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from odradek.connect.conversion import CannotConvert
+from odradek.connect.converters.json_choices import choice, chosen, has_choices, is_choice, plain
+from odradek.connect.converters.json_references import expanded
 from odradek.connect.converters.json_values import from_json, to_json
-from odradek.connect.converters.registry import Registry, RegistryOptions, framed, opened
+from odradek.connect.converters.registry import Registry, RegistryOptions, Stored, framed, opened
 from odradek.connect.options import option
 from odradek.connect.records import BOOLEAN, FLOAT64, INT64, STRING, Field, Kind, Schema, array, mapping, struct
 
@@ -52,7 +54,8 @@ class JsonSchemaConverter:
         self._numeric = config.decimal_format == "NUMERIC"
         cached = lru_cache(config.schemas_cache_size)
         self._written: Callable[[Schema], str] = cached(lambda schema: json.dumps(json_schema(schema)))
-        self._read: Callable[[str], Schema] = lru_cache(config.schemas_cache_size)(_read)
+        self._choosing: Callable[[Schema], bool] = cached(has_choices)
+        self._read: dict[int, tuple[Schema, bool]] = {}
 
     def encode(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
         if value is None and (schema is None or schema.optional):
@@ -61,6 +64,7 @@ class JsonSchemaConverter:
             raise CannotConvert(f"a value for {topic!r} has no schema: use a source with schemas, or another converter")
         try:
             told = to_json(schema, value, numeric=self._numeric)
+            told = plain(schema, told) if self._choosing(schema) else told
             body = _NUMBERS.encode(told) if self._numeric else msgspec.json.encode(told)
         except (TypeError, ValueError, OverflowError) as wrong:
             raise CannotConvert(f"a value for {topic!r} cannot be written as JSON: {wrong}") from wrong
@@ -71,18 +75,39 @@ class JsonSchemaConverter:
         if data is None:
             return None, None
         schema_id, body = opened(topic, data)
-        text, kind = self._registry.schema_of(schema_id)
-        if kind != "JSON":
-            raise CannotConvert(f"a record of {topic!r} has schema {schema_id}, which is {kind} and not JSON")
-        schema = self._read(text)
+        schema, is_choosing = self._reading(topic, schema_id)
         try:
-            return schema, from_json(schema, msgspec.json.decode(body))
+            value = msgspec.json.decode(body)
+            return schema, from_json(schema, chosen(schema, value) if is_choosing else value)
+        except CannotConvert:
+            raise
         except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
             raise CannotConvert(f"a record of {topic!r} is not JSON: {wrong}") from wrong
+        except ValueError as wrong:
+            raise CannotConvert(f"a record of {topic!r} does not have its JSON Schema: {wrong}") from wrong
+
+    def _reading(self, topic: str, schema_id: int) -> tuple[Schema, bool]:
+        """The schema, and whether a value may have several. Kept, because a schema may refer to many others."""
+        known = self._read.get(schema_id)
+        if known is None:
+            stored = self._registry.stored(schema_id)
+            if stored.kind != "JSON":
+                raise CannotConvert(
+                    f"a record of {topic!r} has schema {schema_id}, which is {stored.kind} and not JSON"
+                )
+            schema = _read(stored)
+            known = schema, has_choices(schema)
+            while len(self._read) >= self._config.schemas_cache_size:
+                self._read.pop(next(iter(self._read)))
+            self._read[schema_id] = known
+        return known
 
 
 def json_schema(schema: Schema) -> dict[str, Any]:
     """The JSON Schema of a schema; `connect.*` keeps what JSON Schema cannot say."""
+    if is_choice(schema):
+        parts = [json_schema(replace(field.schema, optional=False)) for field in schema.fields]
+        return {"oneOf": [*([{"type": "null"}] if schema.optional else []), *parts]}
     told = _of_kind(schema)
     more = {"title": schema.name, "connect.version": schema.version, "connect.doc": schema.doc}
     told |= {name: value for name, value in more.items() if value is not None}
@@ -114,11 +139,19 @@ def _of_kind(schema: Schema) -> dict[str, Any]:
     return {"type": kind} if connect is None else {"type": kind, "connect.type": connect}
 
 
-def _read(text: str) -> Schema:
+def _read(stored: Stored) -> Schema:
     try:
-        return connect_schema(json.loads(text))
+        return connect_schema(expanded(json.loads(stored.text), _documents(stored)))
     except ValueError as wrong:
         raise CannotConvert(f"not a JSON Schema that can be read: {wrong}") from wrong
+
+
+def _documents(stored: Stored) -> dict[str, object]:
+    """All documents that a schema refers to, also through others, by the names that references use."""
+    found: dict[str, object] = {}
+    for name, each in stored.references.items():
+        found |= _documents(each) | {name: json.loads(each.text)}
+    return found
 
 
 def connect_schema(told: object, depth: int = 0) -> Schema:
@@ -129,14 +162,18 @@ def connect_schema(told: object, depth: int = 0) -> Schema:
     types = told.get("type")
     if isinstance(choices, list):
         others = [each for each in choices if not (isinstance(each, Mapping) and each.get("type") == "null")]
-        if len(others) != 1 or len(others) == len(choices):
-            raise ValueError("oneOf and anyOf are supported for null and one other schema")
-        return connect_schema(others[0], depth + 1).or_null()
+        if not others:
+            raise ValueError("oneOf and anyOf without a schema other than null have no type in Kafka Connect")
+        found = [connect_schema(each, depth + 1) for each in others]
+        one = found[0] if len(found) == 1 else choice(found)
+        return one if len(others) == len(choices) else one.or_null()
     if isinstance(types, list):
         others = [each for each in types if each != "null"]
-        if len(others) != 1:
-            raise ValueError(f"the types {types} are more than one")
-        return connect_schema({**told, "type": others[0]}, depth + 1).or_null()
+        found = [connect_schema({**told, "type": each}, depth + 1) for each in others]
+        if not found:
+            raise ValueError(f"the types {types} have no type in Kafka Connect")
+        one = found[0] if len(found) == 1 else choice(found)
+        return one if len(others) == len(types) else one.or_null()
     schema = _connect_kind(told, depth)
     changes: dict[str, Any] = {
         "name": told.get("title"),
