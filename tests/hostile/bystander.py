@@ -22,7 +22,7 @@ class Bystander:
     def __init__(self, port: int, broker_pid: int) -> None:
         self._port = port
         self._event_loop = f"{broker_pid}/task/{broker_pid}"
-        # Of each request: its time, the time of its reply, and the wait for a CPU between them.
+        # Times of each request and its reply, and the wait for a CPU between them.
         self._served: list[tuple[float, float, float]] = []
         self._standstills = Standstills()
         self.acknowledged = 0
