@@ -229,6 +229,26 @@ def test_avro_without_a_registry_uses_the_given_schema():
     assert (found.kind, found.schema) == ("avro", "shop.Event")
 
 
+def test_schemas_that_refer_to_others_are_read():
+    city = {"type": "record", "name": "City", "namespace": "geo", "fields": [{"name": "name", "type": "string"}]}
+    trip = {"type": "record", "name": "Trip", "fields": [{"name": "to", "type": "geo.City"}]}
+    whole = {**trip, "fields": [{"name": "to", "type": city}]}
+    place = 'syntax = "proto3"; package geo; enum Kind { LAND = 0; SEA = 1; } message Place { Kind kind = 1; }'
+    journey = 'syntax = "proto3"; import "place.proto"; message Journey { geo.Place place = 1; geo.Kind kind = 2; }'
+    with schema_registry() as registry:
+        registry._registered("geo", {"schema": json.dumps(city)})
+        refer = [{"name": "geo.City", "subject": "geo", "version": 1}]
+        avro = registry._registered("t-value", {"schema": json.dumps(trip), "references": refer})
+        registry._registered("place", {"schema": place, "schemaType": "PROTOBUF"})
+        refer = [{"name": "place.proto", "subject": "place", "version": 1}]
+        proto = registry._registered("p-value", {"schema": journey, "schemaType": "PROTOBUF", "references": refer})
+        decoder = chosen("auto", Schemas(registry.url))
+        body = written(whole, {"to": {"name": "Oslo"}})
+        assert decoder.document(struct.pack(">bI", 0, avro) + body) == {"to": {"name": "Oslo"}}
+        body = b"\0" + b"\x0a\x02\x08\x01" + b"\x10\x01"
+        assert decoder.document(struct.pack(">bI", 0, proto) + body) == {"place": {"kind": "SEA"}, "kind": "SEA"}
+
+
 # --- Protobuf
 
 PROTO = """

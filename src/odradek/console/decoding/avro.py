@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -64,14 +64,20 @@ Read = Callable[[Body], Any]
 
 
 class AvroSchema:
-    """A compiled schema. Raises Undecodable if the text is no Avro schema."""
+    """A compiled schema. Raises Undecodable if the text is no Avro schema.
 
-    def __init__(self, text: str) -> None:
-        if len(text) > SCHEMA_CHARS_MAX:
-            raise Undecodable(f"the Avro schema has {len(text)} characters")
+    `references` are the texts of schemas whose types the schema uses by name.
+    """
+
+    def __init__(self, text: str, references: Sequence[str] = ()) -> None:
+        if len(text) + sum(map(len, references)) > SCHEMA_CHARS_MAX:
+            raise Undecodable(f"the Avro schema has more than {SCHEMA_CHARS_MAX} characters")
         try:
+            compiler = _Compiler()
+            for each in references:
+                compiler.compiled(json.loads(each), "")
             schema = json.loads(text)
-            self._read = _Compiler().compiled(schema, "")
+            self._read = compiler.compiled(schema, "")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
             raise Undecodable(f"not an Avro schema: {wrong!r}") from None
         self.name = _full_name(schema, "") if isinstance(schema, dict) and "name" in schema else str(text)[:40]

@@ -58,8 +58,11 @@ class ProtoFile:
     enums: Mapping[str, ProtoEnum]
 
 
-def parsed_proto(text: str, known: Mapping[str, ProtoMessage] = MappingProxyType({})) -> ProtoFile:
-    """`known` are messages that the text may import. Raises Undecodable."""
+NOTHING = ProtoFile(package="", top=(), messages=MappingProxyType({}), enums=MappingProxyType({}))
+
+
+def parsed_proto(text: str, known: ProtoFile = NOTHING) -> ProtoFile:
+    """`known` has the messages and enums that the text may import. Raises Undecodable."""
     if len(text) > CHARS_MAX:
         raise Undecodable(f"the schema has {len(text)} characters")
     try:
@@ -81,7 +84,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
-    def __init__(self, tokens: list[str], known: Mapping[str, ProtoMessage]) -> None:
+    def __init__(self, tokens: list[str], known: ProtoFile) -> None:
         self._tokens = tokens
         self._at = 0
         self._package = ""
@@ -127,7 +130,8 @@ class _Parser:
                     self._skip()
                 case other:
                     raise ValueError(f"{other!r} begins no definition")
-        messages = {**self._known, **self._messages}
+        messages = {**self._known.messages, **self._messages}
+        self._enums = {**self._known.enums, **self._enums}
         for message in self._messages.values():
             for number, each in message.fields.items():
                 message.fields[number] = self._resolved(message.full_name, each, messages)

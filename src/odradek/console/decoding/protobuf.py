@@ -6,7 +6,7 @@ A reader of our own, as for Avro: it needs no package, and it bounds the values 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -133,10 +133,13 @@ def _guess(wire: int, value: Any, budget: _Budget, depth: int) -> Any:  # noqa: 
 
 
 class ProtobufSchema:
-    """A .proto file of a registry. Raises Undecodable if it cannot be used."""
+    """A .proto file of a registry, and those that it imports. Raises Undecodable if it cannot be used."""
 
-    def __init__(self, text: str) -> None:
-        self._file = parsed_proto(text, _well_known().messages)
+    def __init__(self, text: str, references: Sequence[str] = ()) -> None:
+        known = _well_known()
+        for each in references:
+            known = parsed_proto(each, known)
+        self._file = parsed_proto(text, known)
         if not self._file.top:
             raise Undecodable("the schema has no message")
         self.name = self._file.top[0].full_name

@@ -6,12 +6,12 @@ import struct
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from odradek.connect.conversion import CannotConvert
-from odradek.connect.converters.registry import Registry, RegistryOptions
+from odradek.connect.converters.registry import Registry, RegistryOptions, Stored
 from odradek.connect.interface import RetriableError
 from odradek.console.decoding.avro import AvroSchema
 from odradek.console.decoding.interface import Undecodable
@@ -68,18 +68,27 @@ class Schemas:
 
     def _asked(self, schema_id: int) -> Found:
         try:
-            text, kind = self._registry.schema_of(schema_id)
+            stored = self._registry.stored(schema_id)
         except (CannotConvert, RetriableError) as missing:
             return Found("", f"schema {schema_id}", None, str(missing), self._now_s() + FAILURE_S)
+        kind, references = stored.kind, _texts(stored.references.values())
         try:
             if kind == "AVRO":
-                avro = AvroSchema(text)
+                avro = AvroSchema(stored.text, references)
                 return Found("avro", f"{avro.name} (schema {schema_id})", avro)
             if kind == "PROTOBUF":
-                return Found("protobuf", f"schema {schema_id}", ProtobufSchema(text))
+                return Found("protobuf", f"schema {schema_id}", ProtobufSchema(stored.text, references))
             return Found("json", f"JSON Schema {schema_id}", JsonBody())
         except Undecodable as wrong:
             return Found(kind.lower(), f"schema {schema_id}", None, str(wrong))
+
+
+def _texts(references: Iterable[Stored]) -> list[str]:
+    """The texts of all schemas that a schema needs, each once and after those that it needs itself."""
+    found: dict[str, None] = {}
+    for each in references:
+        found |= dict.fromkeys([*_texts(each.references.values()), each.text])
+    return list(found)
 
 
 def framed_id(data: bytes) -> int | None:
