@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import string
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 from confluent_kafka import Producer
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -84,6 +89,57 @@ def scan(bootstrap: str, text: str, *, limit: int) -> tuple[Search[int], int]:
         return search, len(found)
 
 
+@contextmanager
+def console(bootstrap: str) -> Iterator[tuple[str, int]]:
+    """A console process: its address and process id."""
+    command = [sys.executable, "-m", "odradek.cli", "console", "-b", bootstrap, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            yield line.removeprefix("Console: ").strip().rstrip("/"), process.pid
+        finally:
+            process.terminate()
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+
+def over_http(bootstrap: str) -> None:
+    with console(bootstrap) as (url, pid), httpx.Client(base_url=url, timeout=600) as client:
+        deadline_s = time.monotonic() + 60
+        while client.get(f"/topics/{TOPIC}/search", params={"limit": "1"}).text.find('"o":') < 0:
+            assert time.monotonic() < deadline_s
+        for name, text in FILTERS[:2]:
+            began_s = time.monotonic()
+            told = client.get(f"/topics/{TOPIC}/search", params={"filter": text}).text
+            reports = told.count("event: progress")
+            print(f"console: {name:37} {time.monotonic() - began_s:>8.2f} s, {reports} reports of progress")
+        pages = sorted(_page_s(client) for _ in range(40))
+        with client.stream("GET", f"/topics/{TOPIC}/search", params={"filter": FILTERS[4][1]}) as answer:
+            next(answer.iter_lines())
+            busy = sorted(_page_s(client) for _ in range(40))
+        print(f"console: page of topics {pages[20] * 1000:.0f} ms, during a search {busy[20] * 1000:.0f} ms (medians)")
+        before_s, began_s = cpu_s(pid), time.monotonic()
+        while time.monotonic() - began_s < 3:
+            time.sleep(0.1)
+        print(
+            f"console: {cpu_s(pid) - before_s:.2f} s of CPU in the 3 s after it was cancelled, peak {peak_mib(pid)} MiB"
+        )
+
+
+def _page_s(client: httpx.Client) -> float:
+    began_s = time.monotonic()
+    client.get("/topics").raise_for_status()
+    return time.monotonic() - began_s
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--records", type=int, default=1_000_000)
@@ -109,6 +165,7 @@ def main() -> None:
         began_s = time.monotonic()
         search, found = scan(broker.bootstrap, f'value contains "{MARK}"', limit=1)
         print(f"first match of one: {time.monotonic() - began_s:.2f} s after {search.progress.records} records")
+        over_http(broker.bootstrap)
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 
 
