@@ -10,6 +10,7 @@ import sys
 import httpx
 
 from docs.pages import DOCS, blocks
+from odradek.console.filters import parsed
 from odradek.testing import Embedded
 
 PAGE = DOCS / "console.md"
@@ -36,3 +37,11 @@ def test_the_command_shows_a_cluster():
 def test_screenshots_exist():
     for name in re.findall(r"\]\((console/[^)]+\.png)\)", PAGE.read_text()):
         assert (PAGE.parent / name).exists(), name
+
+
+def test_filters_of_the_table_are_valid():
+    rows = re.findall(r"^\| (`.+?) \| ", PAGE.read_text().split("## Messages")[1].split("| decoder |")[0], re.MULTILINE)
+    filters = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    assert len(filters) > 10
+    for text in filters:
+        parsed(text)
