@@ -52,7 +52,11 @@ PAGES = {
     "broker-mbeans": "/brokers/1?tab=mbeans&mbean=kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec",
     "quorum": "/quorum",
     "topics": "/topics",
+    "topic-create": "/create-topic",
     "topic-messages": "/topics/orders",
+    "topic-search": "/topics/orders?filter=value.amount+%3E+90+and+key+contains+%22customer-1%22&columns=value.amount&limit=20",
+    "topic-message": "/topics/orders/messages/0/5",
+    "topic-manage": "/topics/orders/manage",
     "topic-partitions": "/topics/orders/partitions",
     "topic-consumers": "/topics/orders/consumers",
     "topic-configs": "/topics/orders/configuration",
@@ -62,7 +66,7 @@ PAGES = {
     "group-members": "/groups/billing?tab=members",
     "group-reset": "/groups/audit-export?tab=reset&to=earliest",
 }
-ON_PHONE = ("overview", "groups", "group")
+ON_PHONE = ("overview", "topic-messages", "groups", "group")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Avro bodies as documents: a reader of our own.
 
-It needs no extra package, and it is bounded: a few bytes may announce an array of 2^60 nulls, which a library would
+It needs no extra package, and it is bounded: nine bytes may announce an array of 2^55 nulls, which a library would
 build. The schema is compiled to nested functions of the bytes and a position.
 """
 
