@@ -140,6 +140,11 @@ def running_now() -> int:
     return sum(name.startswith(("odradek-console-search", "odradek-console-live")) for name in names)
 
 
+def test_other_sites_cannot_start_searches(console: Running, orders: str):
+    for path in ("search", "live"):
+        assert console.get(f"/topics/{orders}/{path}", **{"sec-fetch-site": "cross-site"}).status_code == 403
+
+
 def test_only_some_searches_run_at_once(console: Running, orders: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(streaming.Places, "one", lambda self: nullcontext(False))
     [(name, told)] = console.events(f"/topics/{orders}/search")

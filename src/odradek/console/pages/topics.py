@@ -15,7 +15,8 @@ from odradek.console.collecting.snapshot import Snapshot, Topic
 from odradek.console.frame import Console, Page, Refused
 from odradek.console.listing import Listing
 from odradek.console.pages.topic import topic_routes
-from odradek.console.topic_configs import read_listed, readable
+from odradek.console.pages.topic.layout import TopicPages
+from odradek.console.topic_configs import readable
 from odradek.console.topic_creation import PRESETS, TopicForm, created
 from odradek.web.errors import HttpError
 
@@ -85,8 +86,9 @@ def is_kept(topic: Topic, wanted: str) -> bool:
 
 
 class Topics:
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, pages: TopicPages) -> None:
+        self._pages = pages
+        self._console = pages.console
 
     def listed(self, request: Request) -> Response:
         console, snapshot = self._console, self._console.snapshot
@@ -107,7 +109,7 @@ class Topics:
             down=("state", "partitions", "replicas", "records", "size", "rate"),
             found_in=lambda row: row.topic.name,
         )
-        configs = read_listed(console.cluster, [row.topic.name for row in found.rows])
+        configs = self._pages.configs.of([row.topic.name for row in found.rows])
         rows = [
             Row(
                 topic=row.topic,
@@ -211,14 +213,15 @@ def phrase(names: Sequence[str]) -> str:
 
 
 def _routes(console: Console) -> Sequence[BaseRoute]:
-    topics = Topics(console)
+    pages = TopicPages(console)
+    topics = Topics(pages)
     return [
         Route("/topics", topics.listed),
         Route("/create-topic", topics.creating),
         Route("/create-topic", topics.create, methods=["POST"]),
         Route("/delete-topics", topics.deleting),
         Route("/delete-topics", topics.delete, methods=["POST"]),
-        *topic_routes(console),
+        *topic_routes(pages),
     ]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from starlette.routing import BaseRoute, Route
 
-from odradek.console.frame import Console
 from odradek.console.pages.topic.changes import Changes
 from odradek.console.pages.topic.configuration import Configuration
 from odradek.console.pages.topic.layout import TopicPages
@@ -15,8 +14,7 @@ from odradek.console.pages.topic.overview import Overview
 from odradek.console.pages.topic.produce import Produce
 
 
-def topic_routes(console: Console) -> Sequence[BaseRoute]:
-    pages = TopicPages(console)
+def topic_routes(pages: TopicPages) -> Sequence[BaseRoute]:
     messages, produce = Messages(pages), Produce(pages)
     overview, configuration, changes = Overview(pages), Configuration(pages), Changes(pages)
     return [

@@ -36,6 +36,7 @@ class Configuration:
             change_config(console.cluster, Kind.TOPIC, topic.name, name, value)
         except Refused as refused:
             return self._shown(request, name, value or "", str(refused), status=400)
+        self._pages.configs.forget(topic.name)
         told = f"{name} has its default again." if value is None else f"{name} is now {value}."
         return console.done(told, console.to("/topics", topic.name, "configuration"))
 

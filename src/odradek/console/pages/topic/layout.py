@@ -15,7 +15,7 @@ from odradek.console.decoding.schemas import Schemas
 from odradek.console.frame import Console, not_found
 from odradek.console.messages.source import Source
 from odradek.console.messages.streaming import Places
-from odradek.console.topic_configs import read_listed
+from odradek.console.topic_configs import ListedConfigs
 from odradek.web.errors import HttpError
 
 # The tabs, and the parameters of the address that they keep.
@@ -35,6 +35,7 @@ class TopicPages:
         registry = console.settings.schema_registry
         self.schemas = Schemas(registry) if registry else None
         self.places = Places()
+        self.configs = ListedConfigs(console.cluster)
 
     def topic(self, request: Request) -> Topic:
         """The topic of the address. Asks a broker for one that is newer than the snapshot. Raises HttpError."""
@@ -71,7 +72,7 @@ class TopicPages:
             topic=topic,
             figures=figures(snapshot, topic),
             trend=console.trend(f"topic/{topic.name}"),
-            cleanup=read_listed(console.cluster, [topic.name]).get(topic.name, {}).get("cleanup.policy", ""),
+            cleanup=self.configs.of([topic.name]).get(topic.name, {}).get("cleanup.policy", ""),
             tab=name,
             tabs=[
                 (each, text, console.to("/topics", topic.name, *([] if each == "messages" else [each])))

@@ -60,12 +60,14 @@ class Messages:
     # Events
 
     def search(self, request: Request) -> Response:
+        _require_own_page(request)
         topic = self._pages.topic(request)
         return WorkStream(
             partial(searching, self._pages.places, partial(self._prepared, request, topic)), "odradek-console-search"
         )
 
     def live(self, request: Request) -> Response:
+        _require_own_page(request)
         topic = self._pages.topic(request)
         return WorkStream(
             partial(tailing, self._pages.places, partial(self._prepared, request, topic)), "odradek-console-live"
@@ -135,6 +137,12 @@ class Messages:
             if not free:
                 raise CannotRead("too many searches run already; stop one of them, or try later")
             yield from exporting.exported(source, ready, form, _nothing)
+
+
+def _require_own_page(request: Request) -> None:
+    """A search costs more than a page: no other site may start one in a visitor's browser. Programs may."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise HttpError(403, "a page from another site may not do this", "search on the page of this console")
 
 
 def _nothing() -> None:
