@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_ROWS = "small-1 small-50 fetch-100-one produce-1k-1mb"
 CONFIDENCE = 0.95
 IDLE_S = 8.0
+CONSOLE_OFF = "--no-console"
 # Starts the command line after the numbers of requests that are measured, per second and of a burst, are divided by how
 # much slower the node runs. A commit that measures no requests has no such numbers.
 SLOWED = """
@@ -62,7 +63,12 @@ class Variant(Odradek):
 
     def command(self, node_id: int) -> list[str]:
         source = ["env", f"PYTHONPATH={self._tree / 'src'}"]
-        return [*source, *super().command(node_id), *(f"--config={setting}" for setting in self._settings)]
+        command = [option for option in super().command(node_id) if self._has(option)]
+        return [*source, *command, *(f"--config={setting}" for setting in self._settings)]
+
+    def _has(self, option: str) -> bool:
+        """Older commits have no console that could be left out."""
+        return option != CONSOLE_OFF or CONSOLE_OFF in (self._tree / "src/odradek/cli/up.py").read_text()
 
 
 class Counted(Variant):
