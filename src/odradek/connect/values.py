@@ -15,7 +15,7 @@ MS = timedelta(milliseconds=1)
 DIGITS_MAX = 2_000
 LOGICAL = frozenset({DECIMAL, DATE, TIME, TIMESTAMP})
 
-_RANGES = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}
+INTEGER_BITS = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}
 
 
 class WrongType(ValueError):
@@ -118,8 +118,8 @@ def checked(schema: Schema, value: object, where: str) -> object:
     """A plain value, if it is of the schema's type. Raises WrongType, which names the field."""
     kind = schema.kind
     is_int = isinstance(value, int) and not isinstance(value, bool)
-    if kind in _RANGES:
-        fits = is_int and -(1 << _RANGES[kind]) <= value < 1 << _RANGES[kind]  # type: ignore[operator]
+    if kind in INTEGER_BITS:
+        fits = is_int and -(1 << INTEGER_BITS[kind]) <= value < 1 << INTEGER_BITS[kind]  # type: ignore[operator]
     elif kind in (Kind.FLOAT32, Kind.FLOAT64):
         fits = is_int or isinstance(value, float)
         value = float(value) if is_int else value  # type: ignore[arg-type]

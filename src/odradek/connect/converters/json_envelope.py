@@ -51,7 +51,9 @@ class JsonConverter:
                 self._schema = schema_of_json(msgspec.json.decode(config.schema_content))
             except (CannotConvert, msgspec.DecodeError) as wrong:
                 raise ValueError(f'"schema.content" is not a schema in JSON: {wrong}') from None
-        self._told = lru_cache(config.schemas_cache_size)(self._schema_bytes)
+        # By identity: the hash of a schema takes longer than the rest of a record.
+        self._told: dict[int, tuple[Schema, bytes]] = {}
+        self._told_max = config.schemas_cache_size
         self._read = lru_cache(config.schemas_cache_size)(lambda raw: schema_of_json(msgspec.json.decode(raw)))
 
     def encode(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
@@ -65,10 +67,16 @@ class JsonConverter:
             raise CannotConvert(f"a value for {topic!r} cannot be written as JSON: {wrong}") from wrong
         if not self._enveloped or self._schema is not None:
             return payload
-        return b'{"schema":%b,"payload":%b}' % (b"null" if schema is None else self._told(schema), payload)
+        return b'{"schema":%b,"payload":%b}' % (b"null" if schema is None else self._schema_bytes(schema), payload)
 
     def _schema_bytes(self, schema: Schema) -> bytes:
-        return _NUMBERS.encode(schema_to_json(schema, numeric=self._numeric))
+        known = self._told.get(id(schema))
+        if known is None:
+            if len(self._told) >= self._told_max:
+                self._told.clear()
+            told = _NUMBERS.encode(schema_to_json(schema, numeric=self._numeric))
+            known = self._told[id(schema)] = (schema, told)
+        return known[1]
 
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
         if data is None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from odradek.connect.conversion import CannotConvert
-from odradek.connect.records import DECIMAL, Kind, Schema
-from odradek.connect.values import LOGICAL, WrongType, checked, from_plain, scale_of, to_plain, unscaled
+from odradek.connect.records import DECIMAL, Field, Kind, Schema
+from odradek.connect.values import INTEGER_BITS, LOGICAL, WrongType, checked, from_plain, scale_of, to_plain, unscaled
 
 NO_VALUE = "Conversion error: null value for field that is required and has no default value"
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -54,18 +54,54 @@ def to_json(
             ]
             return dict(pairs) if _has_text_keys(schema) else pairs
         case Kind.STRUCT:
-            struct: Mapping[str, object] = plain  # type: ignore[assignment]
-            return {
-                field.name: to_json(
-                    field.schema,
-                    struct.get(field.name),
-                    numeric=numeric,
-                    defaults=defaults,
-                    where=field.name if where == "the value" else f"{where}.{field.name}",
-                )
-                for field in schema.fields
-            }
+            return _struct_to_json(schema, plain, numeric=numeric, defaults=defaults, where=where)  # type: ignore[arg-type]
     return plain
+
+
+def _struct_to_json(
+    schema: Schema, struct: Mapping[str, object], *, numeric: bool, defaults: bool, where: str
+) -> dict[str, object]:
+    """Most values are what JSON has already: these are only compared with their type, without a call."""
+    told: dict[str, object] = {}
+    for name, of, kind, low, high in _plan(schema):
+        value = struct.get(name)
+        if type(value) is kind and (low is None or low <= value <= high):  # type: ignore[operator]
+            told[name] = value
+        elif value is None and of.optional and of.default is None:
+            told[name] = None
+        else:
+            inside = name if where == "the value" else f"{where}.{name}"
+            told[name] = to_json(of, value, numeric=numeric, defaults=defaults, where=inside)
+    return told
+
+
+_Step = tuple[str, Schema, type | None, int | float | None, int | float | None]
+# By the identity of a schema, because its hash takes longer than the conversion. The schema keeps its identity alive.
+_PLANS: dict[int, tuple[Schema, list[_Step]]] = {}
+PLANS_MAX = 1_000
+_FINITE = 1.7e308
+
+
+def _plan(schema: Schema) -> list[_Step]:
+    """For each field: the type and the bounds of values that stay as they are; None if it has no such values."""
+    known = _PLANS.get(id(schema))
+    if known is None:
+        if len(_PLANS) >= PLANS_MAX:
+            _PLANS.clear()
+        known = _PLANS[id(schema)] = (schema, [_step(field) for field in schema.fields])
+    return known[1]
+
+
+def _step(field: Field) -> _Step:
+    kind = field.schema.kind
+    if field.schema.name in LOGICAL:
+        return field.name, field.schema, None, None, None
+    if kind in INTEGER_BITS:
+        bound = 1 << INTEGER_BITS[kind]
+        return field.name, field.schema, int, -bound, bound - 1
+    if kind in (Kind.FLOAT32, Kind.FLOAT64):
+        return field.name, field.schema, float, -_FINITE, _FINITE
+    return field.name, field.schema, {Kind.STRING: str, Kind.BOOLEAN: bool}.get(kind), None, None
 
 
 def _has_text_keys(schema: Schema) -> bool:
