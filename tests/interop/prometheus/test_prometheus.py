@@ -42,6 +42,8 @@ pytestmark = [
 ]
 
 TARGETS = 9
+# The slot of a connector exists only with PostgreSQL: tests/connect/test_postgres_cdc.py reads its metrics.
+OF_POSTGRES = "replicationslot"
 HANGING_FOR_MS = 30 * 60 * 1000
 SLOW_FSYNC_S = 1.5
 # The idle time of an event loop is averaged over a minute, and averages follow slowly.
@@ -92,13 +94,14 @@ def test_every_panel_of_the_dashboard_has_data(scene):
             panel.title
             for _, row in panels()
             for panel in row
-            if not scene.prometheus.query(
+            if OF_POSTGRES not in panel.title
+            and not scene.prometheus.query(
                 panel.query.replace("$job", ".*").replace("$instance", ".*").replace("$__rate_interval", "1m")
             )
         ]
 
     try:
-        wait_for("every panel has data", lambda: not without_data(), 60)
+        wait_for("every panel has data", lambda: not without_data(), 120)
     except AssertionError:
         raise AssertionError(f"no data: {without_data()}") from None
 
@@ -211,6 +214,7 @@ def test_dead_broker(scene):
         "TransactionMarkersStuck",
     )
     scene.cluster.begin(3)
+    scene.expect("a killed broker is back that had the only replica of partitions", "UncleanElections")
     scene.await_quiet("TargetDown", "FencedBrokers", "UnderReplicatedPartitions", "OfflinePartitions")
 
 
@@ -300,8 +304,11 @@ def test_unclean_election_and_lost_majority(scene):
     scene.expect("two of three controllers are dead", "NoMetadataLeader", "NoActiveController")
     cluster.begin(3)
     wait_for("risky has no leader", lambda: scene.partition("risky").leader == -1, 60)
+    elections = f'kafka_controller_controllerstats_uncleanleaderelections_total{{instance="{cluster.http[1]}"}}'
+    [before] = scene.prometheus.query(elections)
     cluster.odradek("cluster", "elect", "--unclean", "risky:0", "--yes")
-    scene.expect("an election of a replica that was not in sync", "UncleanElections")
+    counted = f"{elections} == {int(before['value'][1]) + 1}"
+    wait_for("the election is counted", lambda: scene.prometheus.query(counted), 60)
     cluster.begin(2)
 
 
@@ -314,7 +321,8 @@ def test_every_alert_was_caused(scene):
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "alerts.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
-    missing = {alert.name for _, alerts in alert_groups() for alert in alerts} - set(scene.fired)
+    alerts = [alert for _, alerts in alert_groups() for alert in alerts if OF_POSTGRES not in alert.expression]
+    missing = {alert.name for alert in alerts} - set(scene.fired)
     if not scene.cluster.small_disk:
         missing -= {"DiskNearlyFull", "DiskFull", "OfflineReplicas", "StorageErrors"}
     assert not missing
