@@ -251,6 +251,13 @@ def test_deleted_checkpoint_is_refused(config):
     assert committed(config) == ["a"]
 
 
+def test_kept_producer_notices_that_the_application_was_reset(config):
+    write(config, attempt(3), "a")
+    Admin(config["bootstrap.servers"]).delete_topics([MARKERS.name])
+    write(config, attempt(0, query_id="another"), "a")
+    assert committed(config) == ["a", "a"]
+
+
 @pytest.mark.parametrize(("batch", "written"), [(3, True), (4, False)])
 def test_marker_of_a_micro_batch_covers_that_one_alone(batch, written):
     assert is_written(Marker(batch=3, query_id="q"), attempt(batch)) is written

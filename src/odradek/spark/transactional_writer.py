@@ -73,7 +73,7 @@ class TransactionalWriter:
         self._id, self._markers = transactional_id, markers
         self._turn = threading.Lock()
         self._failures = Failures()
-        own = transactional_config(config, transactional_id)
+        own = self._config = transactional_config(config, transactional_id)
         self._producer = Producer({**own, **reporting(self._failures)})
         try:
             initialize(self._producer, connection_of(own), INIT_WITHIN_S)
@@ -98,7 +98,7 @@ class TransactionalWriter:
         if not self._turn.acquire(timeout=TURN_WITHIN_S):
             raise WriterLost(f"an earlier attempt of {self._id} is still writing")
         try:
-            is_to_be_written = not is_written(self._last, attempt)
+            is_to_be_written = not self._is_written(attempt)
             if is_to_be_written:
                 self._begin()
             yield is_to_be_written
@@ -129,6 +129,13 @@ class TransactionalWriter:
                 raise self._judged(failed) from None
             raise TransactionFailed(self._id, "be committed", refused) from None
         self._last = marker
+
+    def _is_written(self, attempt: Attempt) -> bool:
+        try:
+            return is_written(self._last, attempt)
+        except CheckpointMismatch:  # unless the application was reset since
+            self._last = self._markers.last(self._config, self._id)
+            return is_written(self._last, attempt)
 
     def _begin(self) -> None:
         self._failures.begin_task()

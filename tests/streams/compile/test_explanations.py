@@ -146,3 +146,11 @@ def test_error_in_a_fold_names_the_line_of_its_step():
     )
     assert failed.what == "a Python function of fold-1 raised KeyError: 1"
     assert failed.origin == fold.origin
+
+
+def test_checkpoint_that_does_not_fit_is_no_failure_of_a_function():
+    orders = App("shop").stream("orders", schema="n int")
+    text = "odradek.spark.errors.CheckpointMismatch: shop.orders.0.0 has already written micro-batch 7\nmore"
+    failed = explained_failure(text, node_of(orders), {})
+    assert failed.what == "the checkpoint of orders does not fit what was written"
+    assert failed.why == "shop.orders.0.0 has already written micro-batch 7"

@@ -71,7 +71,7 @@ def a_timer(rows):
     [
         (lambda rows: rows[rows.a != "x"], "exactly once for readers with read_committed"),
         (lambda rows: rows.map(dict, "a string"), "exactly once for readers with read_committed, if map-1 returns"),
-        (lambda rows: rows.with_columns(at=F.now()), "exactly once for readers with read_committed"),
+        (lambda rows: rows.with_columns(at=F.now()), "not exactly once: columns-1: now gives other values"),
         (lambda rows: rows.with_columns(x=F.rand()), "not exactly once: columns-1: rand gives other values"),
         (lambda rows: rows[F.rand() < 0.1], "not exactly once: filter-1: rand gives other values"),
         (a_timer, "not exactly once: process-1: its timers follow the clock of the machine"),
@@ -87,13 +87,6 @@ def test_functions_are_called_at_least_once():
     app = App("called")
     rows_of(app).foreach(print)
     assert "      at least once: the function is called again" in describe(app.application)
-
-
-def test_clock_is_another_one_in_a_repeated_micro_batch_of_sparks_own_operators():
-    app = App("spark")
-    made = app.sql("select a, now() as at from rows", rows=rows_of(app))
-    made.with_columns(again=F.now()).to("made")
-    assert "      not exactly once: columns-1: now gives other values" in describe(app.application)
 
 
 def test_application_without_transactions_writes_at_least_once():

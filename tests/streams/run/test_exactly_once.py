@@ -88,17 +88,3 @@ def test_deleted_checkpoint_is_refused_until_the_application_is_reset(spark, odr
     assert "shop.orders-markers" in planned.topics
     carry_out(planned, cluster)
     assert run(application(bootstrap, tmp_path / "two"), spark) == {"a": 1}
-
-
-def test_clock_of_a_repeated_micro_batch_is_that_of_the_first_attempt(spark, odradek, tmp_path):
-    bootstrap = odradek.bootstrap_servers
-    topics = Topics(bootstrap)
-    topics.create("ticks", "stamped")
-    topics.send("ticks", {"n": 1})
-    app = App("clock", bootstrap, state_dir=str(tmp_path), delivery="at-least-once")
-    app.stream("ticks", schema="n int").with_columns(at=F.now()).to("stamped")
-    app.start(session=spark, trigger_available_now=True).stop()
-    forget_the_last_commit(Path(Layout(str(tmp_path), "clock").checkpoint("ticks")))
-    app.start(session=spark, trigger_available_now=True).stop()
-    first, repeated = committed(bootstrap, "stamped")
-    assert first == repeated

@@ -165,6 +165,13 @@ def explained_failure(message: str, trunk: Node, steps: Mapping[str, Node]) -> P
             instead='dlq="some-topic" to set them aside with the reason in their headers, or on_error="skip"',
             origin=node.origin,
         )
+    if refused := re.search(r"CheckpointMismatch: (?P<why>[^\n]*)", message):
+        return QueryFailed(
+            f"the checkpoint of {trunk.name} does not fit what was written",
+            why=refused["why"],
+            instead="the newest checkpoint, restored; or `odradek streams reset`, to begin again",
+            origin=trunk.origin,
+        )
     if raised := _raised_in_python(message):
         caller = _caller(raised, steps) or trunk
         return QueryFailed(

@@ -23,25 +23,25 @@ from odradek.streams.graph.nodes import (
     StaticJoin,
     WithColumns,
 )
-from odradek.streams.graph.planning import Query, called
+from odradek.streams.graph.planning import called
 from odradek.streams.graph.settings import AT_LEAST_ONCE, Settings
 from odradek.streams.graph.sinks import ForeachBatch, ForeachRow, Sink, TopicSink
 
-RANDOM = frozenset({"rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"})
-CLOCK = frozenset(
-    {"now", "current_timestamp", "current_date", "current_time", "curdate", "localtimestamp", "unix_timestamp"}
-)
-
+_CHANGING_NAMES = """
+    rand randn random randstr uniform uuid shuffle monotonically_increasing_id
+    now current_timestamp current_date current_time curdate localtimestamp unix_timestamp
+"""
+CHANGING = frozenset(_CHANGING_NAMES.split())
 EXACTLY_ONCE_READ = "exactly once for readers with read_committed"
 
 
-def guarantee(sink: Sink, query: Query, settings: Settings) -> str:
+def guarantee(sink: Sink, settings: Settings) -> str:
     """What a sink guarantees, in a sentence."""
     if isinstance(sink, ForeachRow | ForeachBatch):
         return "at least once: the function is called again when a micro-batch is repeated"
     if settings.delivery == AT_LEAST_ONCE:
         return f"at least once: the application has delivery={AT_LEAST_ONCE!r}"
-    if (why := why_different(sink, query)) is not None:
+    if (why := why_different(sink)) is not None:
         return f"not exactly once: {why}"
     functions = [node.name for node in sink.ancestry() if isinstance(node, MapRows | MapPandas | Fold | Process)]
     if functions:
@@ -50,15 +50,15 @@ def guarantee(sink: Sink, query: Query, settings: Settings) -> str:
     return EXACTLY_ONCE_READ
 
 
-def why_different(sink: Sink, query: Query) -> str | None:
+def why_different(sink: Sink) -> str | None:
     """Why a repeated micro-batch may give other rows; None: nothing that is known here."""
     for node in sink.ancestry():
-        if (why := _why(node, query)) is not None:
+        if (why := _why(node)) is not None:
             return f"{node.name}: {why}"
     return None
 
 
-def _why(node: Node, query: Query) -> str | None:
+def _why(node: Node) -> str | None:
     match node:
         case Process(timers="processing"):
             return "its timers follow the clock of the machine"
@@ -67,8 +67,7 @@ def _why(node: Node, query: Query) -> str | None:
         case Frame():
             return "its source is not a topic of this application, and may give other rows when it is read again"
     names = called(_columns(node))
-    # Spark keeps the time of a micro-batch, so in its plan the clock is the same again. Below the trunk it is not.
-    other = names & (RANDOM if query.by_engine or node in query.trunk.ancestry() else RANDOM | CLOCK)
+    other = names & CHANGING
     return f"{' and '.join(sorted(other))} give{'s' if len(other) == 1 else ''} other values" if other else None
 
 

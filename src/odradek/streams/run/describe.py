@@ -100,7 +100,7 @@ def as_data(app: Application) -> dict[str, object]:
                 "inputs": [upstream.name for upstream in node.inputs],
                 "stateful": node.stateful,
                 "promise": promise(node) if isinstance(node, Sink) else None,
-                "guarantee": _guarantee(node, queries, app.settings),
+                "guarantee": guarantee(node, app.settings) if isinstance(node, Sink) else None,
                 "by_micro_batch": _mark(node, queries),
                 "origin": str(node.origin),
             }
@@ -118,7 +118,7 @@ def _query(query: Query, number: int, layout: Layout, settings: Settings) -> str
         lines += textwrap.wrap(unwrapped(node.summary), 110, initial_indent="      ", subsequent_indent="      ")
         if isinstance(node, Sink):
             lines.append(f"      {promise(node)}")
-            lines.append(f"      {guarantee(node, query, settings)}")
+            lines.append(f"      {guarantee(node, settings)}")
         if (why := why_by_micro_batch(node, by_engine=query.by_engine)) is not None:
             lines.append(f"    ! results may depend on micro-batches: {why}")
         if node.inputs:
@@ -126,11 +126,6 @@ def _query(query: Query, number: int, layout: Layout, settings: Settings) -> str
         if after:
             lines.append(f"    --> {', '.join(after)}")
     return "\n".join(lines)
-
-
-def _guarantee(node: Node, queries: Sequence[Query], settings: Settings) -> str | None:
-    query = next((query for query in queries if node in query.sinks), None)
-    return guarantee(node, query, settings) if isinstance(node, Sink) and query is not None else None
 
 
 def _mark(node: Node, queries: Sequence[Query]) -> str | None:
