@@ -54,7 +54,8 @@ PAGES = {
     "topics": "/topics",
     "topic-create": "/create-topic",
     "topic-messages": "/topics/orders",
-    "topic-search": "/topics/orders?filter=value.amount+%3E+90+and+key+contains+%22customer-1%22&columns=value.amount&limit=20",
+    "topic-search": "/topics/orders?filter=value.amount+%3E+90+and+key+contains+%22customer-1%22"
+    "&columns=value.amount&limit=20",
     "topic-message": "/topics/orders/messages/0/5",
     "topic-manage": "/topics/orders/manage",
     "topic-partitions": "/topics/orders/partitions",
