@@ -32,7 +32,7 @@ NEXT_ROLES = {
     Role.PROSPECTIVE: (Role.UNATTACHED, Role.CANDIDATE, Role.FOLLOWER),
     # A newer epoch; the election timeout; enough votes; another node won.
     Role.CANDIDATE: (Role.UNATTACHED, Role.PROSPECTIVE, Role.LEADER, Role.FOLLOWER),
-    # A newer epoch; a silent majority, a shutdown, or removal from the voters; a leader of a newer epoch.
+    # A newer epoch; no contact to a majority, a shutdown or its removal from the voters; a leader of a newer epoch.
     Role.LEADER: (Role.UNATTACHED, Role.RESIGNED, Role.FOLLOWER),
     # A newer epoch, or no other node stood; the only voter; another leader. It never leads the same epoch again:
     # lost records and new ones could have the same offset and epoch.

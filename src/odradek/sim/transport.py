@@ -74,7 +74,7 @@ class SimTransport(asyncio.Transport):
         self._loop.call_at_ns(arrival_ns, self.peer.host, self.peer._piece_was_read, length)
 
     def wall_fell(self) -> None:
-        """A wall fell, maybe not the last between the two."""
+        """One network partition healed. Another one may still separate the two hosts."""
         if self._net.is_walled(self.host, self.peer.host):
             return
         held, self._held = self._held, deque()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 READ_BYTES_MAX = 1 << 20
-# A replica asks for half a second. A client that asks for longer may be gone long before.
+# Replicas wait half a second for new records. A client that asks for a longer wait may disconnect long before.
 WAIT_MS_MAX = 5_000
 
 

@@ -202,9 +202,11 @@ class Stream(Rows):
         late_to: str | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Stream]:
-        """A decorator: `@stream.process(key="driverId", out="driverId int, spree int", ttl="10m")` turns a function
-        `(key, rows, state: State[int], ...)` that yields rows into a stream of them; so it does with a class that has
-        `on_rows` and `on_timer`.
+        """A decorator that turns a function with state into a stream of the rows that it yields.
+
+        The function is `(key, rows, state: State[int], ...)`, as in
+        `@stream.process(key="driverId", out="driverId int, spree int", ttl="10m")`. A class with `on_rows` and
+        `on_timer` works, too.
 
         A row that fails goes to `dlq`, and leaves no trace in the state. ttl: how long after its newest row the state
         of a key is forgotten. timers: by "event" time or by the clock of the wall, "processing". late_to: a topic for

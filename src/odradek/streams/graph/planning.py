@@ -103,7 +103,7 @@ class Query:
 
     @property
     def follows_the_clock(self) -> bool:
-        """Whether timers fire by the clock of the wall: then Spark goes on without new rows."""
+        """Whether timers fire in processing time. Then Spark runs micro-batches even without new rows."""
         return any(isinstance(node, Process) and node.timers == "processing" for node in self.steps)
 
     @property

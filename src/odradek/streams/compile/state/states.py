@@ -273,7 +273,7 @@ class Timers(_Growing):
         self.forget()
 
     def after(self, length: Duration) -> None:
-        """So long after `now`: the time of the row that was read last, or of the timer that fired."""
+        """Set a timer `length` after `now`, which is the time of the row read last, or of the timer that fired."""
         self.at(self.now + duration(length))
 
     def at(self, time: datetime) -> None:
