@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from confluent_kafka import Message
@@ -81,22 +81,19 @@ class MirrorSource(Source[MirrorSourceConfig]):
 
     # --- in a task
 
-    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | SourcePlace | None]:
+    def read(self, partition: Partition, offset: Offset | None) -> Iterator[list[Record] | SourcePlace | None]:
         place, position = _place(partition), _next(offset)
         intake = self._begun()
         intake.begin(place, position)
         remote = self.config.names.remote(place[0])
         try:
             while True:
-                turn_bytes = 0
-                for message in intake.taken(place):
-                    at = message.offset()
-                    position = at + 1
-                    yield _record(message, remote, SourcePlace(partition, {"offset": at}))
-                    turn_bytes += len(message)
-                    if turn_bytes > TURN_BYTES:
-                        turn_bytes = 0
-                        yield None
+                for messages in _turns(intake.taken(place)):
+                    yield [
+                        _record(each, remote, SourcePlace(partition, {"offset": each.offset()})) for each in messages
+                    ]
+                    position = messages[-1].offset() + 1
+                    yield None
                 end = intake.end_reached(place)
                 if end is not None and end != position:
                     # Behind the last record there are only markers of transactions, or the partition is new.
@@ -142,6 +139,19 @@ class MirrorSource(Source[MirrorSourceConfig]):
                 clients, topic = config.offset_syncs_clients, config.offset_syncs_topic
                 self._syncs = SyncWriter(clients, topic, config.offset_lag_max)
         return self._intake
+
+
+def _turns(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    turn: list[Message] = []
+    size = 0
+    for message in messages:
+        turn.append(message)
+        size += len(message)
+        if size > TURN_BYTES:
+            yield turn
+            turn, size = [], 0
+    if turn:
+        yield turn
 
 
 def _record(message: Message, topic: str, place: SourcePlace) -> Record:
