@@ -100,6 +100,7 @@ class Console:
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         self._lock = threading.Lock()
         self._admin: Admin | None = None
+        self._known: tuple[Snapshot, Verdict] | None = None
         for page in pages:
             collector.add(page.parts(self))
 
@@ -108,7 +109,11 @@ class Console:
         return self.collector.snapshot
 
     def verdict(self) -> Verdict:
-        return verdict(self.snapshot)
+        """On the last snapshot: made once, and shown by all pages."""
+        snapshot, known = self.snapshot, self._known
+        if known is None or known[0] is not snapshot:
+            known = self._known = (snapshot, verdict(snapshot))
+        return known[1]
 
     @property
     def admin(self) -> Admin:
@@ -151,7 +156,7 @@ class Console:
             title=title,
             snapshot=snapshot,
             now_ms=now_ms(),
-            verdict=verdict(snapshot),
+            verdict=self.verdict(),
             nav=self._navigation(snapshot, request),
             here=request.url.path.removeprefix(self.settings.prefix) or "/",
             query=dict(request.query_params),

@@ -209,8 +209,7 @@ class Collector:
             self.history.forget_others("group/", now.groups)
             self.history.forget_others("lag/", dict(_lag_by_topic(now.groups, prefix="")))
             self.history.forget_others("topic/", now.topics)
-        unwell = sum(len(each.under_replicated) for each in now.topics.values())
-        self.totals.add(at_ms, {"under-replicated": float(unwell)})
+        self.totals.add(at_ms, {"under-replicated": float(now.under_replicated)})
 
 
 class _Due:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from odradek.console.finding import Finding
@@ -199,9 +200,12 @@ class Event:
     path: str = ""  # the page with more, as "/topics/orders"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """`at_ms` is when it was read. Parts that are read less often have a time of their own in `read_ms`."""
+    """`at_ms` is when it was read. Parts that are read less often have a time of their own in `read_ms`.
+
+    Without slots: sums over all topics are cached, because several pages show the same snapshot.
+    """
 
     at_ms: int
     number: int = 0
@@ -236,10 +240,41 @@ class Snapshot:
         """Nothing was ever read."""
         return not self.brokers
 
-    @property
+    @cached_property
+    def short(self) -> Mapping[str, list[Partition]]:
+        """By topic, the partitions that lack in-sync replicas, or have no leader."""
+        found = {
+            name: [each for each in topic.partitions if len(each.in_sync) < len(each.replicas) or each.leader < 0]
+            for name, topic in self.topics.items()
+        }
+        return {name: partitions for name, partitions in found.items() if partitions}
+
+    @cached_property
+    def under_replicated(self) -> int:
+        return sum(len(each.in_sync) < len(each.replicas) for few in self.short.values() for each in few)
+
+    @cached_property
+    def offline(self) -> int:
+        return sum(each.leader < 0 for few in self.short.values() for each in few)
+
+    @cached_property
+    def records(self) -> int:
+        """Stored in all partitions whose log start and end are known."""
+        return sum(
+            end - start
+            for name, ends in self.ends.items()
+            for start, end in zip(self.starts.get(name, ()), ends, strict=False)
+            if start >= 0 and end >= 0
+        )
+
+    @cached_property
+    def visible_topics(self) -> int:
+        return sum(not topic.is_internal for topic in self.topics.values())
+
+    @cached_property
     def partitions(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
-    @property
+    @cached_property
     def records_per_s(self) -> float | None:
         return sum(self.rates.values()) if self.rates else None

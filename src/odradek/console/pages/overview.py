@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,8 +41,10 @@ def disk_tone(used_share: float | None) -> str:
 def _routes(console: Console) -> Sequence[BaseRoute]:
     def overview(request: Request) -> Response:
         snapshot = console.snapshot
-        rates = sorted(snapshot.rates.items(), key=lambda each: -each[1])
-        topics = [(name, rate) for name, rate in rates if not snapshot.topics[name].is_internal][:TOP]
+        visible = ((name, rate) for name, rate in snapshot.rates.items() if name in snapshot.topics)
+        topics = nlargest(
+            TOP, (each for each in visible if not snapshot.topics[each[0]].is_internal), key=lambda each: each[1]
+        )
         return console.page(
             request,
             "overview.html",
@@ -93,13 +96,7 @@ def _tiles(console: Console, snapshot: Snapshot) -> list[Tile]:
 
 
 def _records(console: Console, snapshot: Snapshot) -> Tile:
-    stored = sum(
-        end - start
-        for name, ends in snapshot.ends.items()
-        for start, end in zip(snapshot.starts.get(name, ()), ends, strict=False)
-        if start >= 0 and end >= 0
-    )
-    visible = sum(not topic.is_internal for topic in snapshot.topics.values())
+    stored, visible = snapshot.records, snapshot.visible_topics
     return Tile(
         title="Records written",
         value=per_second(snapshot.records_per_s),
@@ -148,8 +145,7 @@ def _groups(console: Console, snapshot: Snapshot) -> Tile:
 
 
 def _health(console: Console, snapshot: Snapshot) -> Tile:
-    offline = sum(len(topic.offline) for topic in snapshot.topics.values())
-    short_of = sum(len(topic.under_replicated) for topic in snapshot.topics.values())
+    offline, short_of = snapshot.offline, snapshot.under_replicated
     detail = ", ".join(
         f"{number:,} {what}" for number, what in ((offline, "offline"), (short_of, "under-replicated")) if number
     )
