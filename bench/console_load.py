@@ -32,6 +32,7 @@ TOPICS_PER_REQUEST = 250
 PAGES = ("/", "/topics", "/groups", "/groups?sort=-lag&page=3", "/brokers")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAUSE_S = 0.25
+BASE_S, REQUESTS = 10.0, 50
 
 
 def main() -> None:
@@ -110,7 +111,7 @@ def _settle(url: str, groups: int) -> None:
 def _pages(url: str, pid: int, seconds: float) -> None:
     took: dict[str, list[float]] = {page: [] for page in PAGES}
     ages: list[float] = []
-    cpu_s, began_s = _cpu_s(pid), time.monotonic()
+    began_s = time.monotonic()
     while time.monotonic() - began_s < seconds:
         for page in PAGES:
             asked_s = time.monotonic()
@@ -118,13 +119,17 @@ def _pages(url: str, pid: int, seconds: float) -> None:
             took[page].append(time.monotonic() - asked_s)
             ages.append(time.time() - int(re.search(r'data-at="(\d+)"', text)[1]) / 1000)
             time.sleep(PAUSE_S)
-    passed_s = time.monotonic() - began_s
     for page, times in took.items():
         worst = sorted(times)[int(len(times) * 0.95)]
         print(f"{page:32} median {statistics.median(times) * 1000:5.0f} ms, 95 % {worst * 1000:5.0f} ms")
     print(f"age of the data: median {statistics.median(ages):.1f} s, at most {max(ages):.1f} s")
-    share, memory = (_cpu_s(pid) - cpu_s) / passed_s, _resident_bytes(pid)
-    print(f"console: {share:.0%} of a core, {memory / 2**20:.0f} MB")
+    idle_share = _cpu_share(pid, BASE_S)
+    cpu_s, began_s = _cpu_s(pid), time.monotonic()
+    for _ in range(REQUESTS):
+        _get(f"{url}/")
+    of_pages_s = max(_cpu_s(pid) - cpu_s - idle_share * (time.monotonic() - began_s), 0.0)
+    print(f"CPU: one overview {of_pages_s / REQUESTS * 1000:.0f} ms; without requests {idle_share:.0%} of a core")
+    print(f"memory: {_resident_bytes(pid) / 2**20:.0f} MB")
 
 
 def _get(url: str) -> tuple[int, str]:
@@ -135,6 +140,12 @@ def _get(url: str) -> tuple[int, str]:
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def _cpu_share(pid: int, seconds: float) -> float:
+    cpu_s, began_s = _cpu_s(pid), time.monotonic()
+    time.sleep(seconds)
+    return (_cpu_s(pid) - cpu_s) / (time.monotonic() - began_s)
 
 
 def _resident_bytes(pid: int) -> int:
