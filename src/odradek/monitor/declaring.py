@@ -26,8 +26,10 @@ def counter(
     return _declared(Kind.COUNTER, mbean, unit, meaning, alerts, attribute=attribute, labels=labels, keys=keys)
 
 
-def state(mbean: str, meaning: str, *, attribute: str = "", labels: Names = (), keys: Names = ()) -> Metric:
-    return _declared(Kind.STATE, mbean, "state", meaning, (), attribute=attribute, labels=labels, keys=keys)
+def state(
+    mbean: str, meaning: str, *alerts: Alert, attribute: str = "", labels: Names = (), keys: Names = ()
+) -> Metric:
+    return _declared(Kind.STATE, mbean, "state", meaning, alerts, attribute=attribute, labels=labels, keys=keys)
 
 
 def meter(mbean: str, unit: str, meaning: str, *alerts: Alert, labels: Names = (), lazy: bool = False) -> Metric:

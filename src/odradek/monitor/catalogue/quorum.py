@@ -27,9 +27,24 @@ CURRENT_LEADER = _raft(
     "current-leader",
     "id",
     "The node that leads the metadata log, as this node knows it; -1 if there is none.",
+)
+CURRENT_EPOCH = _raft("current-epoch", "epoch", "The leader epoch of the metadata log.")
+CURRENT_VOTE = _raft("current-vote", "id", "The candidate that this node voted for in this epoch; -1 if none.")
+CURRENT_VOTE_DIRECTORY = state(
+    _RAFT,
+    "The directory id of this candidate, as the label `state`; zeros if none.",
+    attribute="current-vote-directory-id",
+)
+CURRENT_STATE = state(
+    _RAFT,
+    "The role of this node: leader, follower, observer, candidate, prospective, unattached, resigned.",
     Alert(
         name="NoMetadataLeader",
-        expression="kafka_server_raft_metrics_current_leader < 0",
+        # A node that asks for votes still knows the last leader. Its state changes while it asks again and again.
+        expression=(
+            "max by (job, instance) "
+            '(kafka_server_raft_metrics_current_state_info{state!~"leader|follower|observer"}) > 0'
+        ),
         for_seconds=30,
         severity=Severity.CRITICAL,
         summary=(
@@ -42,17 +57,6 @@ CURRENT_LEADER = _raft(
             "network and its log."
         ),
     ),
-)
-CURRENT_EPOCH = _raft("current-epoch", "epoch", "The leader epoch of the metadata log.")
-CURRENT_VOTE = _raft("current-vote", "id", "The candidate that this node voted for in this epoch; -1 if none.")
-CURRENT_VOTE_DIRECTORY = state(
-    _RAFT,
-    "The directory id of this candidate, as the label `state`; zeros if none.",
-    attribute="current-vote-directory-id",
-)
-CURRENT_STATE = state(
-    _RAFT,
-    "The role of this node: leader, follower, observer, candidate, prospective, unattached, resigned.",
     attribute="current-state",
 )
 HIGH_WATERMARK = _raft("high-watermark", "offset", "The end of the committed metadata; -1 while it is unknown.")
