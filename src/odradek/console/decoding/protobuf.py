@@ -133,7 +133,7 @@ def _guess(wire: int, value: Any, budget: _Budget, depth: int) -> Any:  # noqa: 
 
 
 class ProtobufSchema:
-    """A .proto file of a registry, and those that it imports. Raises Undecodable if it cannot be used."""
+    """A .proto file of a registry and the files that it imports. Raises Undecodable if it cannot be used."""
 
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
         known = _well_known()

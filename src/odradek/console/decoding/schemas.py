@@ -84,7 +84,7 @@ class Schemas:
 
 
 def _texts(references: Iterable[Stored]) -> list[str]:
-    """The texts of all schemas that a schema needs, each once and after those that it needs itself."""
+    """The texts of all schemas that a schema needs, each once. A schema comes after the schemas that it needs."""
     found: dict[str, None] = {}
     for each in references:
         found |= dict.fromkeys([*_texts(each.references.values()), each.text])
