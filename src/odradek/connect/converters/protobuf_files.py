@@ -1,4 +1,4 @@
-"""Protobuf's files: those that schemas import, pools of descriptors, and the text of a file."""
+"""Protobuf's files: well-known imports, pools of descriptors, and the text of a file."""
 
 from __future__ import annotations
 

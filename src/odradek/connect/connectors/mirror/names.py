@@ -86,7 +86,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Names that one of the patterns matches as a whole, without those that an excluded pattern matches."""
+    """Names that an included pattern matches as a whole, and no excluded pattern does."""
 
     included: re.Pattern[str]
     excluded: re.Pattern[str]

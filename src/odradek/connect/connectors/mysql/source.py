@@ -263,7 +263,7 @@ class _Transactions:
         elif text in ("COMMIT", "ROLLBACK"):
             yield from self._committed(after)
         elif not text.startswith("SAVEPOINT"):
-            # A change of tables. The next event of each table describes it anew.
+            # A change of tables. The next event of each table describes it.
             yield from self._committed(after)
 
     def _committed(self, after: Position) -> Reading:
