@@ -40,12 +40,13 @@ CURRENT_STATE = state(
     "The role of this node: leader, follower, observer, candidate, prospective, unattached, resigned.",
     Alert(
         name="NoMetadataLeader",
-        # A node that asks for votes still knows the last leader. Its state changes while it asks again and again.
+        # Such a node still knows the dead leader, and follows it again between its requests for votes, every few
+        # seconds. An election that succeeds is seen once, for less than the 90 seconds.
         expression=(
             "max by (job, instance) "
-            '(kafka_server_raft_metrics_current_state_info{state!~"leader|follower|observer"}) > 0'
+            '(max_over_time(kafka_server_raft_metrics_current_state_info{state!~"leader|follower|observer"}[1m])) > 0'
         ),
-        for_seconds=30,
+        for_seconds=90,
         severity=Severity.CRITICAL,
         summary=(
             "{{ $labels.instance }} knows no leader of the metadata quorum. Partitions keep their leaders, but topics, "
