@@ -11,16 +11,20 @@ import subprocess
 import sys
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import httpx
 import pytest
 
 from odradek.client import Admin, Consumer, Producer
+from odradek.console.collecting.layout import read_topic
+from odradek.console.collecting.snapshot import NO_LEADER
 from odradek.console.messages import streaming
 from odradek.console.messages.copying import commands
 from odradek.console.messages.exporting import harmless
 from odradek.console.messages.searching import Search
+from odradek.console.pages.topic.layout import TopicPages
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
@@ -138,6 +142,21 @@ def running_now() -> int:
     """How many searches and tails run."""
     names = [thread.name for thread in threading.enumerate()]
     return sum(name.startswith(("odradek-console-search", "odradek-console-live")) for name in names)
+
+
+def test_search_says_which_partitions_it_leaves_out(
+    console: Running, broker: Embedded, monkeypatch: pytest.MonkeyPatch
+):
+    name = topic_with(broker, (b"k", b"v"), partitions=3)
+    topic = read_topic(console.console.cluster, name)
+    led, *others = topic.partitions
+    lost = replace(topic, partitions=(led, *(each._replace(leader=NO_LEADER) for each in others)))
+    monkeypatch.setattr(TopicPages, "topic", lambda self, request: lost)
+    events = console.events(f"/topics/{name}/search")
+    assert ("note", {"what": "Partitions 1, 2 are not searched: they have no leader that answers."}) in events
+    assert [row["key"]["text"] for kind, rows in events if kind == "messages" for row in rows] == ["k"]
+    [(kind, told)] = console.events(f"/topics/{name}/search", partition="1")
+    assert (kind, told["what"]) == ("problem", f"no partition of {name} has a leader that is known")
 
 
 def test_other_sites_cannot_start_searches(console: Running, orders: str):

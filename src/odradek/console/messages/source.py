@@ -76,6 +76,13 @@ class Source:
         first = self._first(prepared, partitions, starts, ends)
         return [Range(each, max(first[each], starts[each]), ends[each]) for each in first if each in ends]
 
+    def unread(self, wanted: Sequence[int], ranges: Sequence[Range]) -> list[int]:
+        """The partitions that a search leaves out: they have no leader, or it does not answer."""
+        known = {each.partition for each in ranges}
+        return [
+            index for index in wanted or sorted(each.number for each in self._topic.partitions) if index not in known
+        ]
+
     def _first(
         self, prepared: Prepared, partitions: Sequence[int], starts: Mapping[int, int], ends: Mapping[int, int]
     ) -> dict[int, int]:

@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from odradek.console.messages.query import BadQuery, Prepared, left_text
 from odradek.console.messages.reading import CannotRead, reading_config, record_of
 from odradek.console.messages.rows import row_of
-from odradek.console.messages.searching import Progress, Search, Wanted
+from odradek.console.messages.searching import Progress, Range, Search, Wanted
 from odradek.console.messages.seen import Seen
 from odradek.console.messages.source import Source
 from odradek.web.work import Line
@@ -94,9 +94,13 @@ def _search(source: Source, prepared: Prepared, line: Line) -> None:
         needles=prepared.needles,
     )
     with source.reader(line.check, uncommitted=query.uncommitted) as reader:
+        ranges = source.ranges(prepared)
+        unread = [] if query.left else source.unread(query.partitions, ranges)
+        if unread:
+            line.send("note", {"what": _not_searched(unread)})
         search = Search(
             reader,
-            source.ranges(prepared),
+            ranges,
             wanted,
             check=line.check,
             report=lambda progress: _offer(line, progress),
@@ -106,6 +110,13 @@ def _search(source: Source, prepared: Prepared, line: Line) -> None:
                 line.send("messages", [match.shown for match in matches])
     line.send("progress", _told(search.progress))
     line.send("done", {"left": left_text(search.left), "found": search.progress.found})
+
+
+def _not_searched(partitions: Sequence[int]) -> str:
+    few = ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")
+    if len(partitions) == 1:
+        return f"Partition {few} is not searched: it has no leader that answers."
+    return f"Partitions {few} are not searched: they have no leader that answers."
 
 
 def _row(prepared: Prepared, seen: Seen) -> dict[str, Any]:
@@ -133,6 +144,9 @@ def _tail(source: Source, prepared: Prepared, line: Line) -> None:
     """From the ends of the partitions on. Joins no group, commits nothing. Rows above the rate are counted only."""
     query = prepared.query
     partitions = source.chosen(query.partitions)
+    unread = source.unread(query.partitions, [Range(index, 0, 0) for index in partitions])
+    if unread:
+        line.send("note", {"what": _not_searched(unread)})
     consumer = Consumer(
         reading_config(source.bootstrap, read_committed=not query.uncommitted) | {"auto.offset.reset": "latest"}
     )

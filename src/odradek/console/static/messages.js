@@ -67,9 +67,11 @@ function run(continued) {
   source.addEventListener("progress", (event) => report(JSON.parse(event.data)));
   source.addEventListener("ready", () => { found.dataset.ready = "yes"; progress.textContent = "Live: waiting for records."; });
   source.addEventListener("done", (event) => done(JSON.parse(event.data)));
+  source.addEventListener("note", (event) => problem(JSON.parse(event.data), true));
   source.addEventListener("problem", (event) => { problem(JSON.parse(event.data)); ended(); });
   source.addEventListener("error", () => { problem({ what: "The console does not answer. Search again." }); ended(); });
   found.dataset.state = "running";
+  form.querySelector("[data-problem]").hidden = true;
   progress.textContent = live() ? "Connecting…" : "Searching…";
   bar.hidden = live();
   bar.removeAttribute("value");
@@ -115,12 +117,12 @@ function nothing(text, hint) {
   empty.querySelector("[data-empty-hint]").textContent = hint;
 }
 
-function problem(told) {
+function problem(told, goesOn = false) {
   const line = form.querySelector("[data-problem]");
   line.hidden = false;
   const where = told.field ? `${told.field[0].toUpperCase()}${told.field.slice(1)}${told.column ? `, column ${told.column}` : ""}: ` : "";
   line.textContent = where + told.what;
-  progress.textContent = "";
+  if (!goesOn) progress.textContent = "";
 }
 
 function report(told) {
