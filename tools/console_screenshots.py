@@ -31,6 +31,8 @@ OUT = ROOT / "docs" / "console"
 WIDTH, HEIGHT, PHONE = 1360, 860, (390, 844)
 # Until groups have a history.
 FAILOVER_S = 12.0
+# Takes only these, such as ONLY=brokers,overview-phone.
+ONLY = frozenset(filter(None, os.environ.get("ONLY", "").split(",")))
 HISTORY_S = float(os.environ.get("HISTORY_S", "200"))
 RATES = {"orders": 20, "payments": 8, "clicks": 60, "shipments.v1": 4, "inventory-changes": 6, "fraud-scores": 2}
 READERS = (
@@ -124,9 +126,10 @@ def _kill(properties: Path) -> None:
 
 def _take(page: Page, url: str, pages: dict[str, str]) -> None:
     page.set_default_timeout(60_000)
+    wanted = {name: path for name, path in pages.items() if not ONLY or name in ONLY}
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        for name, path in pages.items():
+        for name, path in wanted.items():
             page.goto(url + path)
             page.wait_for_timeout(1500)
             page.screenshot(path=OUT / f"{name}-{scheme}.png")
