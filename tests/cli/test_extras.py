@@ -71,7 +71,7 @@ def test_test_fixtures_skip_and_the_driver_says_what_to_install(tmp_path: Path) 
 
 def test_every_package_of_an_extra_is_listed() -> None:
     optional = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
-    modules = {"protobuf": "google", "pyyaml": "yaml"}
+    modules = {"protobuf": "google", "pyyaml": "yaml", "mysql-replication": "pymysqlreplication"}
     listed: dict[str, str] = {}
     for extra, packages in optional.items():
         for name in (re.match(r"[\w-]+", package)[0] for package in packages):

@@ -16,6 +16,7 @@ EXTRAS = {
     "sqlalchemy": "sql",
     "psycopg": "sql",
     "pymysql": "sql",
+    "pymysqlreplication": "sql",
     "urllib3": "http",
     "deltalake": "lake",
     "pyiceberg": "lake",
