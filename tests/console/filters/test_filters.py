@@ -242,6 +242,24 @@ def test_batch_with_a_match_has_one_of_the_needles(
         assert sought is None or any(needle in batch for needle in sought)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('value.a == "ab/c"', rb'{"a": "ab\/c"}'),
+        ('value.a == "q\\"x"', rb'{"a": "q\"x"}'),
+        ('value == "ab/c"', rb'"ab\/c"'),
+        ('value.a == "plain"', rb'{"a": "\u0070lain"}'),
+        ('value in ("x", "plain")', rb'"\u0070lain"'),
+    ],
+)
+def test_texts_that_are_escaped_in_json_are_not_skipped(text: str, value: bytes) -> None:
+    node = parsed(text)
+    assert compiled(node)(Seen(value=value))
+    sought = needles(node, TEXTUAL)
+    assert sought is not None
+    assert any(needle in bytes(encode_batch([Record(None, value)])) for needle in sought)
+
+
 def test_needles_of_frequent_filters_are_selective() -> None:
     assert needles(parsed('value contains "abc"'), {}) == {b"abc"}
     assert needles(parsed('key == "11"'), TEXTUAL) == {b"\x0411", b'\x08"11"', b"\\u"}

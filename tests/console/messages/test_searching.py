@@ -113,6 +113,13 @@ def test_filters_find_all_matches(broker: Embedded, topic: str, newest: bool, te
     assert not made.left
 
 
+def test_range_within_batches_is_read_exactly(broker: Embedded, topic: str):
+    for start, end in ((1, 2), (17, 18), (100, 140), (331, 777)):
+        rounds, made = search(broker, topic, "offset >= 0", limit=1000, newest=False, ranges=[Range(1, start, end)])
+        assert [offset for _, offset, _ in flat(rounds)] == list(range(start, end))
+        assert made.progress.records == end - start
+
+
 def test_search_stops_at_its_limit_and_continues_without_gaps(broker: Embedded, topic: str):
     ranges, shown, steps = None, [], 0
     while ranges is None or ranges:
