@@ -46,6 +46,8 @@ def test_times_are_utc_unless_they_name_a_zone():
     assert moment_ms("2026-11-19T04:00+01:00") == 1_795_057_200_000
     with pytest.raises(BadTarget):
         moment_ms("yesterday")
+    with pytest.raises(BadTarget, match="before 1970"):
+        moment_ms("1969-12-31T23:59:59.999")
 
 
 def test_an_unknown_choice_is_refused():

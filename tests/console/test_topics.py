@@ -17,7 +17,9 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
+from odradek.base.errors import ErrorCode
 from odradek.client import Admin, Consumer, Producer
+from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.layout import read_topic
 from odradek.console.collecting.snapshot import NO_LEADER
 from odradek.console.messages import streaming
@@ -27,6 +29,7 @@ from odradek.console.messages.searching import Search
 from odradek.console.pages.topic.layout import TopicPages
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
+from odradek.protocol.messages.p02_list_offsets import ListOffsetsRequest
 from odradek.testing import Embedded
 from support.consoles import HTML, Running, events_of
 from support.schema_registry import schema_registry
@@ -463,6 +466,10 @@ def test_partitions_are_added_and_records_deleted(console: Running, broker: Embe
     deleted = console.post(f"/topics/{name}/delete-records", form=manage, before="end", partition="all", confirm=name)
     assert "Deleted the records of 1 partition" in deleted.text
     assert admin.start_offsets(name) == {0: 10}
+    moment = console.post(
+        f"/topics/{name}/delete-records", form=manage, before="time", at="2020-01-01", partition="all", confirm=name
+    )
+    assert "Deleted" in moment.text
     for total, told in [("1", "expected a number from 2"), ("x", "expected a number"), ("3", "has 3 partitions")]:
         answer = console.post(f"/topics/{name}/add-partitions", form=manage, total=total)
         assert told in answer.text
@@ -472,6 +479,43 @@ def test_partitions_are_added_and_records_deleted(console: Running, broker: Embe
     assert name in admin.topics()
     console.post(f"/topics/{name}/delete", form=manage, confirm=name)
     assert name not in admin.topics()
+
+
+@pytest.mark.parametrize("at", ["1969-12-31T23:59:59.999", "1969-12-31T23:59:59.998", "1900-01-01", "-900000d"])
+def test_no_record_is_deleted_before_a_time_that_kafka_has_not(console: Running, broker: Embedded, at: str):
+    name = topic_with(broker, *((b"k", b"v") for _ in range(10)))
+    manage = f"/topics/{name}/manage"
+    refused = console.post(
+        f"/topics/{name}/delete-records", form=manage, before="time", at=at, partition="all", confirm=name
+    )
+    assert "No record is deleted" in refused.text
+    assert Admin(broker.bootstrap_servers).start_offsets(name) == {0: 0}
+    [(kind, told)] = console.events(f"/topics/{name}/search", **{"from": "time", "at": at})
+    assert (kind, told["field"]) == ("problem", "at")
+
+
+def test_no_record_is_deleted_while_a_partition_does_not_say_which_are_old(
+    console: Running, broker: Embedded, monkeypatch: pytest.MonkeyPatch
+):
+    name = topic_with(broker, *((b"k", b"v") for _ in range(10)), partitions=2)
+    manage, ask = f"/topics/{name}/manage", Cluster.at
+
+    def failing(self: Cluster, node: int, request: object, *args: object, **named: object) -> object:
+        answer = ask(self, node, request, *args, **named)
+        if isinstance(request, ListOffsetsRequest) and request.topics[0].partitions[0].timestamp >= 0:
+            first = answer.topics[0].partitions[0]
+            first.error_code, first.offset = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+        return answer
+
+    monkeypatch.setattr(Cluster, "at", failing)
+    refused = console.post(
+        f"/topics/{name}/delete-records", form=manage, before="time", at="-1h", partition="all", confirm=name
+    )
+    assert "No record is deleted" in refused.text
+    assert "partition: 0" in refused.text
+    assert Admin(broker.bootstrap_servers).start_offsets(name) == {0: 0, 1: 0}
+    events = console.events(f"/topics/{name}/search", **{"from": "time", "at": "-1h"})
+    assert ("note", {"what": "Partition 0 is not searched: it has no leader that answers."}) in events
 
 
 def test_consumers_and_partitions_of_a_topic_are_shown(console: Running, broker: Embedded, orders: str):

@@ -89,7 +89,10 @@ def moment_ms(text: str) -> int:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadTarget(f"{text!r} is not a time such as 2026-11-19T04:00") from None
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    moment = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    if moment < 0:  # to brokers -1 and -2 are the ends of a log
+        raise BadTarget(f"{text!r} is before 1970")
+    return moment
 
 
 def as_field(found: Sequence[Move]) -> str:

@@ -12,8 +12,14 @@ FORMS = 'a time such as "2026-11-19T10:00" (UTC), "-15m" or milliseconds'
 
 
 def moment_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970. Raises ValueError."""
-    text = text.strip()
+    """Milliseconds since 1970. Raises ValueError, also for times before: to brokers -1 and -2 are not times."""
+    found = _moment_ms(text.strip(), now_ms)
+    if found < 0:
+        raise ValueError(f"{text[:40]!r} is before 1970")
+    return found
+
+
+def _moment_ms(text: str, now_ms: int) -> int:
     ago = _AGO.fullmatch(text)
     if ago:
         return now_ms - int(ago[1]) * _UNITS[ago[2]] // _UNITS["ms"]

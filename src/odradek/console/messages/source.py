@@ -88,8 +88,12 @@ class Source:
     ) -> dict[int, int]:
         if prepared.time_ms is not None:
             found = self.offsets(partitions, prepared.time_ms)
-            # No record is that new: nothing to read.
-            return {each: found.get(each, ends[each]) for each in ends if each in starts}
+            # UNKNOWN: no record is that new, and there is nothing to read. Without an answer, `unread` names it.
+            return {
+                each: ends[each] if offset == UNKNOWN else offset
+                for each, offset in found.items()
+                if each in starts and each in ends
+            }
         if prepared.offset is None:
             return dict(starts)
         if prepared.offset < 0:
@@ -97,7 +101,10 @@ class Source:
         return dict.fromkeys(starts, prepared.offset)
 
     def offsets(self, partitions: Sequence[int], at: int) -> dict[int, int]:
-        """The first offset at a time, or EARLIEST or LATEST. Partitions without an answer are left out."""
+        """The first offset at a time, or EARLIEST or LATEST. Partitions without an answer are left out.
+
+        At a time the answer may be UNKNOWN: the partition has no record that new.
+        """
         by_leader: dict[int, list[int]] = {}
         for index in partitions:
             by_leader.setdefault(self._leader_ids[index], []).append(index)
@@ -122,5 +129,5 @@ class Source:
             partition.partition_index: partition.offset
             for topic in answer.topics
             for partition in topic.partitions
-            if partition.error_code == ErrorCode.NONE and partition.offset != UNKNOWN
+            if partition.error_code == ErrorCode.NONE and (at >= 0 or partition.offset != UNKNOWN)
         }

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from odradek.client.records import ClientError
 from odradek.client.wire import NoAnswer
-from odradek.console.collecting.figures import LATEST
+from odradek.console.collecting.figures import LATEST, UNKNOWN
 from odradek.console.collecting.snapshot import Topic
 from odradek.console.filters.moments import FORMS, moment_ms
 from odradek.console.frame import Refused
@@ -98,9 +98,17 @@ class Changes:
                 moment = moment_ms(at, int(time.time() * 1000))
             except (ValueError, OverflowError):
                 raise Refused("No record is deleted", f"{at[:40]!r}: expected {FORMS}") from None
-            first = self._pages.source(topic).offsets(partitions, moment)
-            return {index: first.get(index, end) for index, end in ends.items()}
+            return self._before_time(topic, moment, partitions, ends)
         raise Refused("No record is deleted", "choose which records")
+
+    def _before_time(self, topic: Topic, moment: int, partitions: list[int], ends: Mapping[int, int]) -> dict[int, int]:
+        first = self._pages.source(topic).offsets(partitions, moment)
+        # A partition without an answer is not one without newer records: its records must stay.
+        unknown = [index for index in ends if index not in first]
+        if unknown:
+            few = ", ".join(map(str, unknown[:10])) + (", …" if len(unknown) > 10 else "")
+            raise Refused("No record is deleted", f"the leader did not say which records are newer; partition: {few}")
+        return {index: end if first[index] == UNKNOWN else first[index] for index, end in ends.items()}
 
     def _delete(self, topic: Topic, fields: Mapping[str, str]) -> Response:
         self._confirmed(topic, fields, "The topic is not deleted")
