@@ -636,6 +636,49 @@ def test_a_stop_does_not_wait_for_a_connection_whose_attempt_was_cancelled(run, 
     run(scenario())
 
 
+class GivesUp:
+    """A network that gives up its first attempt to connect, with TimeoutError."""
+
+    def __init__(self, net: TcpNet) -> None:
+        self._net = net
+        self.link = net.link
+        self.attempts: list[asyncio.Task[None]] = []
+
+    async def connect(self, host, port, factory) -> None:
+        self.attempts.append(asyncio.ensure_future(self._net.connect(host, port, factory)))
+        try:
+            await self.attempts[-1]
+        except asyncio.CancelledError:
+            raise TimeoutError from None
+
+
+def test_a_connection_made_just_when_its_time_is_up_is_replaced(run, monkeypatch):
+    """uvloop closes it without `connection_lost`, and writing to it raises RuntimeError."""
+
+    async def scenario():
+        async with asking() as (peers, node):
+            peers.net = net = GivesUp(peers.net)
+            made = peers_module._Line.made
+
+            def made_and_given_up(line, connection):
+                made(line, connection)
+                net.attempts[0].cancel()
+
+            monkeypatch.setattr(peers_module._Line, "made", made_and_given_up)
+            with pytest.raises(PeerUnavailable):
+                await ask(peers, 1)
+            assert peers._connections == {}
+            asked = ask(peers, 2)
+            heard = await node.requests.get()
+            while BrokerHeartbeatRequest.decode(heard.body, 1) != heartbeat(2):
+                heard = await node.requests.get()
+            heard.answer(BrokerHeartbeatResponse())
+            await asked
+            assert len(net.attempts) == 2
+
+    run(scenario())
+
+
 def simulated_run(seed: int) -> list[str]:
     """Two hosts, a hundred requests, connections that a middlebox forgets, and a peer that is killed and restarted."""
     loop = SimLoop(Random(seed))

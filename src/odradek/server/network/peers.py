@@ -235,12 +235,20 @@ class _Line:
             self._connect_when_allowed()
 
     async def _connect(self, address: tuple[str, int]) -> None:
+        connection = PeerConnection(self._peers, self, address)
         try:
             async with asyncio.timeout(limits.peer_connect_ms_max / 1000):
-                await self._peers.net.connect(*address, lambda: PeerConnection(self._peers, self, address))
+                await self._peers.net.connect(*address, lambda: connection)
         except (OSError, TimeoutError) as refused:
+            why = str(refused) or f"no connection within {limits.peer_connect_ms_max} ms"
+            if connection is self._connection:
+                # The time was up just when the connection was made. uvloop has closed its transport: the next write
+                # would raise RuntimeError, and `connection_lost` is never called.
+                connection.end(why)
+                self._peers.gone(connection)
+                return
             self._attempt = None
-            self._failed(str(refused) or f"no connection within {limits.peer_connect_ms_max} ms")
+            self._failed(why)
 
     def _stop_connecting(self) -> None:
         if self._attempt is not None:
