@@ -150,6 +150,14 @@ def test_pause_resume_stop_and_restart_answer_as_kafka_connect(service: Service,
     assert told(service.http.post("/connectors/gen/restart?includeTasks=perhaps"))[0] == 400
 
 
+def test_task_can_be_restarted_while_a_changed_config_takes_effect(service: Service, gen: str) -> None:
+    config = service.http.get(f"/connectors/{gen}/config").json()
+    eventually(lambda: service.http.get(f"/connectors/{gen}/tasks").json())
+    for rate in ("11", "12", "13"):
+        assert service.http.put(f"/connectors/{gen}/config", json={**config, "rate": rate}).status_code == 200
+        assert service.http.post(f"/connectors/{gen}/tasks/0/restart").status_code == 204
+
+
 def test_offsets_change_only_while_the_connector_is_stopped(service: Service) -> None:
     service.create("moved", connector_class="datagen", topic="moved", rate=1000, count=3)
     eventually(lambda: offset_of(service, "moved") == 3)

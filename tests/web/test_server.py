@@ -68,6 +68,7 @@ def raw(server: HttpServer, request: bytes) -> bytes:
 
 
 def test_the_server_listens_only_on_loopback_and_stops_after_the_block():
+    before = set(threading.enumerate())
     with HttpServer(APP) as server:
         host, port = server._socket.getsockname()
         assert host == "127.0.0.1"
@@ -75,7 +76,7 @@ def test_the_server_listens_only_on_loopback_and_stops_after_the_block():
         assert post(f"{server.url}/echo", content=b"abc").json() == {"bytes": 3}
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
-    assert "odradek-http" not in {thread.name for thread in threading.enumerate()}
+    assert "odradek-http" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_nagles_algorithm_is_disabled():

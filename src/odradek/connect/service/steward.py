@@ -298,7 +298,8 @@ class Steward:
         """False if there is no such task."""
         fleet = self._active_fleet()
         if name not in fleet.connectors or not 0 <= task < len(fleet.connectors[name].tasks):
-            return False
+            # While its tasks are listed again, a task of `connect-configs` starts soon anyway.
+            return 0 <= task < len(self.configs.tasks.get(name, ()))
         fleet.restart_task(name, task, time.monotonic())
         self._carry_out()
         return True
