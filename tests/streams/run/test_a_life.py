@@ -49,7 +49,7 @@ def test_run_look_stop_reset_and_run_again(spark, odradek, tmp_path):
     assert query.record.state_bytes > 0
     assert query.record.late_rows == 0
     planned = plan_reset(layout, cluster)
-    assert planned.topics == ("fleet-events-changelog",)
+    assert planned.topics == ("fleet-events-changelog", "fleet.positions-markers")
     assert [path.name for path in planned.checkpoints] == ["positions"]
     assert planned.groups == ("fleet.positions",)
     carry_out(planned, cluster)
