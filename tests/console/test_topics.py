@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import confluent_kafka
 import httpx
 import pytest
 
@@ -22,10 +23,13 @@ from odradek.client import Admin, Consumer, Producer
 from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.layout import read_topic
 from odradek.console.collecting.snapshot import NO_LEADER
-from odradek.console.messages import streaming
+from odradek.console.messages import exporting, streaming
 from odradek.console.messages.copying import commands
 from odradek.console.messages.exporting import harmless
+from odradek.console.messages.query import MessageQuery, prepared
 from odradek.console.messages.searching import Search
+from odradek.console.messages.seen import Seen
+from odradek.console.messages.source import Source
 from odradek.console.pages.topic.layout import TopicPages
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
@@ -163,7 +167,7 @@ def test_search_says_which_partitions_it_leaves_out(
 
 
 def test_other_sites_cannot_start_searches(console: Running, orders: str):
-    for path in ("search", "live"):
+    for path in ("search", "live", "export.csv"):
         assert console.get(f"/topics/{orders}/{path}", **{"sec-fetch-site": "cross-site"}).status_code == 403
 
 
@@ -261,6 +265,7 @@ def test_avro_of_a_registry_is_decoded(broker: Embedded):
         name = topic_with(broker, *((b"k", struct.pack(">bI", 0, number) + bytes([2 * n])) for n in range(5)))
         settings = ConsoleSettings(bootstrap=broker.bootstrap_servers, port=0, schema_registry=registry.url)
         with running(settings) as (console, server):
+            console.collector.wait_for_first(60)
             there = Running(console, server.url)
             [row] = there.found(f"/topics/{name}/search", filter="value.id == 3")
             assert row["value"] == {"kind": "avro", "text": '{"id":3}'}
@@ -299,6 +304,31 @@ def test_cells_of_csv_are_no_formulas(console: Running, broker: Embedded):
     [_, row] = csv.reader(io.StringIO(console.get(f"/topics/{name}/export.csv").text))
     assert row[3:5] == ["'=1+1", '\'@cmd|"x"']
     assert harmless("-5.5") == "-5.5"
+
+
+def test_only_records_of_the_file_are_formatted(console: Running, orders: str, monkeypatch: pytest.MonkeyPatch):
+    formatted, write = [], exporting._json_line
+
+    def counted(topic: str, seen: Seen) -> str:
+        formatted.append(seen.offset)
+        return write(topic, seen)
+
+    monkeypatch.setattr(exporting, "_json_line", counted)
+    source = Source(console.console.cluster, console.console.snapshot, read_topic(console.console.cluster, orders))
+    lines = "".join(exporting.exported(source, prepared(MessageQuery(), None), "jsonl", lambda: None, 5)).splitlines()
+    assert [json.loads(line)["offset"] for line in lines] == formatted == [199, 198, 197, 196, 195]
+
+
+def test_time_in_microseconds_is_shown_as_the_number(console: Running, broker: Embedded):
+    name, micros = f"micros-{next(NAMES)}", 1_795_060_800_000_000
+    Admin(broker.bootstrap_servers).create_topic(name, 1, {"message.timestamp.after.max.ms": str(2**62)})
+    wait_until(lambda: name in console.console.snapshot.topics, "the console sees the topic")
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(name, b"v", timestamp=micros)
+    producer.flush()
+    assert str(micros) in console.page(f"/topics/{name}/messages/0/0")
+    [_, row] = csv.reader(io.StringIO(console.get(f"/topics/{name}/export.csv").text))
+    assert row[2] == str(micros)
 
 
 def test_export_with_a_bad_filter_is_refused(console: Running, orders: str):

@@ -96,7 +96,10 @@ def duration(seconds: float | None) -> str:
 
 def clock(ms: int) -> str:
     """UTC, for readers without JavaScript; the page's script shows the reader's own time."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # some producers write microseconds
+        return str(ms)
 
 
 def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import tracemalloc
 
 import pytest
 from confluent_kafka import Producer
@@ -13,9 +14,13 @@ from odradek.client.addresses import Address, parse_addresses
 from odradek.client.admin import Admin
 from odradek.console.decoding.choosing import chosen
 from odradek.console.filters import compiled, needles, parsed
-from odradek.console.messages.reading import CannotRead, Reader
+from odradek.console.messages import searching
+from odradek.console.messages.reading import BatchGroup, CannotRead, Reader
 from odradek.console.messages.searching import Progress, Range, Search, Wanted
 from odradek.console.messages.seen import Decoders
+from odradek.protocol.batch import encode_batch, iter_batches
+from odradek.protocol.compression import Codec
+from odradek.protocol.records import Record
 from odradek.testing import Embedded
 
 PARTITIONS = 3
@@ -84,6 +89,46 @@ def test_pages_show_every_record_once_in_the_order_of_offsets(broker: Embedded, 
     for partition in range(PARTITIONS):
         offsets = [offset for where, offset, _ in shown if where == partition]
         assert offsets == sorted(offsets, reverse=newest)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("text", [None, "value.n >= 0"])
+def test_what_a_round_keeps_is_bounded_and_changes_nothing_that_is_shown(
+    broker: Embedded, topic: str, monkeypatch: pytest.MonkeyPatch, newest: bool, text: str | None
+):
+    expected = flat(search(broker, topic, text, limit=500, newest=newest)[0])
+    each = 20
+    monkeypatch.setattr(searching, "ROUND_BYTES", PARTITIONS * each * searching.KEPT_BYTES)
+    kept: list[int] = []
+    merge = Search._merged
+
+    def merged(self: Search, windows, missing: int):
+        kept.append(max(len(window.found) for window in windows))
+        return merge(self, windows, missing)
+
+    monkeypatch.setattr(Search, "_merged", merged)
+    rounds, made = search(broker, topic, text, limit=500, newest=newest)
+    assert 1 <= max(kept) <= each
+    assert len(rounds) > 5
+    assert len(set(flat(rounds))) == 500
+    if text is None:
+        assert flat(rounds) == expected
+    rest = flat(search(broker, topic, text, limit=RECORDS, newest=newest, ranges=list(made.left.values()))[0])
+    assert sorted(flat(rounds) + rest) == sorted(flat(search(broker, topic, text, limit=RECORDS, newest=newest)[0]))
+
+
+def test_a_group_keeps_no_decompressed_bytes():
+    value = bytes(1 << 20)
+    data = memoryview(encode_batch([Record(b"k", value, (), 0, 0)], codec=Codec.GZIP))
+    group = BatchGroup(next(iter_batches(data)))
+    tracemalloc.start()
+    try:
+        assert group.has_any([value[:100]])
+        assert not group.has_any([b"nowhere"])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < len(value) // 2
 
 
 def test_newest_records_of_all_partitions_come_first(broker: Embedded, topic: str):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
 from odradek.console.decoding.interface import Decoder
 from odradek.console.messages.query import Prepared
-from odradek.console.messages.searching import Search, Wanted
+from odradek.console.messages.searching import KEPT_BYTES, Search, Wanted
 from odradek.console.messages.seen import Decoders, Seen
 from odradek.console.messages.source import Source
 
 RECORDS_MAX = 100_000
-PAGE_RECORDS = 500
+PART_CHARS = 64 * 1024
 CELL_CHARS_MAX = 32_000  # spreadsheets take 32,767
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
 # A spreadsheet would run a cell with one of these as a formula.
@@ -32,22 +32,37 @@ def exported(
     write: Write = _json_line if form == "jsonl" else _csv_writer(prepared.decoders)
     if form == "csv":
         yield ",".join(COLUMNS) + "\r\n"
-    ranges, missing = source.ranges(prepared), records_max
+    # Records are formatted after the merge: what a round keeps is bounded by their size as they were read.
+    wanted: Wanted[Seen] = Wanted(
+        limit=records_max,
+        newest_first=prepared.query.newest_first,
+        decoders=prepared.decoders,
+        show=lambda seen: seen,
+        matches=prepared.matches,
+        needles=prepared.needles,
+        size=_kept_bytes,
+    )
     with source.reader(check, uncommitted=prepared.query.uncommitted) as reader:
-        while ranges and missing > 0:
-            wanted: Wanted[str] = Wanted(
-                limit=min(missing, PAGE_RECORDS),
-                newest_first=prepared.query.newest_first,
-                decoders=prepared.decoders,
-                show=lambda seen: write(source.name, seen),
-                matches=prepared.matches,
-                needles=prepared.needles,
-            )
-            search = Search(reader, ranges, wanted, check=check)
-            for matches in search.rounds():
-                missing -= len(matches)
-                yield "".join(match.shown for match in matches)
-            ranges = list(search.left.values())
+        for matches in Search(reader, source.ranges(prepared), wanted, check=check).rounds():
+            yield from _in_parts(write(source.name, match.shown) for match in matches)
+
+
+def _in_parts(lines: Iterable[str]) -> Iterator[str]:
+    """Joined, so that small lines are not sent one at a time."""
+    part, chars = [], 0
+    for line in lines:
+        part.append(line)
+        chars += len(line)
+        if chars >= PART_CHARS:
+            yield "".join(part)
+            part, chars = [], 0
+    if part:
+        yield "".join(part)
+
+
+def _kept_bytes(seen: Seen) -> int:
+    """Of a record that waits for its turn."""
+    return KEPT_BYTES + seen.size + sum(len(name) + len(value or b"") for name, value in seen.headers)
 
 
 def _json_line(topic: str, seen: Seen) -> str:
@@ -72,7 +87,7 @@ def _text(data: bytes | None) -> str | None:
 def _csv_writer(decoders: Decoders) -> Write:
     def write(_topic: str, seen: Seen) -> str:
         record = seen.record
-        moment = datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat() if record.timestamp >= 0 else ""
+        moment = _moment(record.timestamp)
         headers = "; ".join(f"{name}={(value or b'').decode(errors='replace')}" for name, value in record.headers)
         cells = [
             str(seen.partition),
@@ -87,6 +102,16 @@ def _csv_writer(decoders: Decoders) -> Write:
         return line.getvalue()
 
     return write
+
+
+def _moment(ms: int) -> str:
+    """The number itself if it is no time: some producers write microseconds."""
+    if ms < 0:
+        return ""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
 
 
 def _cell(decoder: Decoder, data: bytes | None) -> str:

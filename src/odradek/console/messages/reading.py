@@ -19,8 +19,7 @@ from odradek.base.limits import KIB, MIB
 from odradek.client.addresses import Address
 from odradek.client.configuring import client_logger
 from odradek.client.knocking import CONNECT_TIMEOUT_S
-from odradek.protocol.batch import HEADER_BYTES, Batch, iter_batches, iter_records
-from odradek.protocol.compression import Codec, decompress
+from odradek.protocol.batch import Batch, iter_batches, iter_records, unpacked
 from odradek.protocol.consumer_fetch import FRAME, Fetched, fetch_request, fetch_response
 from odradek.protocol.malformed import MalformedMessage, MalformedRecords
 from odradek.protocol.records import Record
@@ -63,26 +62,19 @@ class Piece:
 
 
 class BatchGroup:
-    __slots__ = ("_batch", "_body")
+    __slots__ = ("_batch",)
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._body: bytes | bytearray | None = None
 
     @property
     def count(self) -> int:
         return max(self._batch.header.records_count, 0)
 
     def has_any(self, needles: Iterable[bytes]) -> bool:
-        body = self._unpacked()
+        # Not kept: a piece may hold thousands of batches that are small until they are decompressed.
+        body = unpacked(self._batch.header, self._batch.data)
         return any(needle in body for needle in needles)
-
-    def _unpacked(self) -> bytes | bytearray:
-        if self._body is None:
-            header, data = self._batch
-            body = data[HEADER_BYTES:]
-            self._body = bytes(body if header.codec == Codec.NONE else decompress(header.codec, body))
-        return self._body
 
     def records(self) -> Iterator[Record]:
         return iter_records(self._batch.data)

@@ -4,7 +4,8 @@ A search goes in rounds. A round reads the next window of each partition, forwar
 found by timestamp. Within a partition matches always come in the order of offsets, so that the positions after the last
 shown match say where to continue: nothing is shown twice or left out.
 
-Memory is bounded: a round keeps at most `limit` matches of a partition, as `show` returns them.
+Memory is bounded: all partitions together keep ROUND_BYTES of matches, as `show` returns them, and each at least one.
+A window whose matches did not fit ends at the last one that did, and the merge does not go past it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from odradek.base.limits import KIB, MIB
@@ -28,7 +29,7 @@ ROUND_BYTES = 32 * MIB  # of all partitions together
 WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 256 * KIB, 8 * MIB
 WINDOW_OFFSETS_MIN = 200
 REPORT_EVERY_S = 0.2
-RECORDS_BETWEEN_CHECKS = 256
+KEPT_BYTES = 2 * KIB  # of a match that is kept, about: a row of the page, or a record without its payload
 
 
 class Range(NamedTuple):
@@ -65,6 +66,7 @@ class Wanted(Generic[T]):
     show: Callable[[Seen], T]
     matches: Matches | None = None
     needles: Needles | None = None
+    size: Callable[[T], int] = lambda _: KEPT_BYTES
 
 
 class Search(Generic[T]):
@@ -87,6 +89,8 @@ class Search(Generic[T]):
         self._now_s = now_s
         # What is left to read, by partition.
         self._left = {each.partition: each for each in ranges if each.start < each.end}
+        # Windows that were read and not wholly shown.
+        self._kept: dict[int, _Window[T]] = {}
         self._total = sum(each.end - each.start for each in self._left.values())
         self._records = self._bytes = self._found = 0
         self._read = 0  # offsets of the ranges, also those of the current window
@@ -111,7 +115,10 @@ class Search(Generic[T]):
         """The matches of each round, in order. Raises CannotRead, and what `check` raises."""
         missing = self._wanted.limit
         while self._left and missing > 0:
-            windows = [self._window(each, missing) for each in list(self._left.values())]
+            windows = [
+                self._kept.pop(each.partition) if each.partition in self._kept else self._window(each, missing)
+                for each in self._left.values()
+            ]
             shown = self._merged(windows, missing)
             missing -= len(shown)
             self._found += len(shown)
@@ -123,28 +130,45 @@ class Search(Generic[T]):
 
     def _window(self, left: Range, missing: int) -> _Window[T]:
         width = min(self._width(missing), left.end - left.start)
-        if self._wanted.newest_first:
-            window = Range(left.partition, left.end - width, left.end)
-            found: deque[Match[T]] = deque(maxlen=missing)
-            more = False
-            for match in self._matches(window):
-                more |= len(found) == missing
-                found.append(match)
-            found.reverse()
-            return _Window(left, Range(left.partition, left.start, window.start), found, more)
+        return (
+            self._last_of(left, width, missing) if self._wanted.newest_first else self._first_of(left, width, missing)
+        )
+
+    def _first_of(self, left: Range, width: int, missing: int) -> _Window[T]:
         window = Range(left.partition, left.start, left.start + width)
-        found = deque()
+        found: deque[Match[T]] = deque()
+        free = self._bytes_each
         for match in self._matches(window):
             found.append(match)
-            if len(found) == missing:
-                return _Window(left, Range(left.partition, match.offset + 1, left.end), found, more=False)
-        return _Window(left, Range(left.partition, window.end, left.end), found, more=False)
+            free -= self._wanted.size(match.shown)
+            if len(found) == missing or free <= 0:
+                return _Window(left, Range(left.partition, match.offset + 1, left.end), found, is_cut=True)
+        return _Window(left, Range(left.partition, window.end, left.end), found, is_cut=False)
+
+    def _last_of(self, left: Range, width: int, missing: int) -> _Window[T]:
+        window = Range(left.partition, left.end - width, left.end)
+        found: deque[Match[T]] = deque()
+        free, is_cut = self._bytes_each, False
+        for match in self._matches(window):
+            found.append(match)
+            free -= self._wanted.size(match.shown)
+            while len(found) > missing or (free < 0 and len(found) > 1):
+                free += self._wanted.size(found.popleft().shown)
+                is_cut = True
+        end = found[0].offset if is_cut else window.start
+        found.reverse()
+        return _Window(left, Range(left.partition, left.start, end), found, is_cut=is_cut)
+
+    @property
+    def _bytes_each(self) -> int:
+        """What a partition may keep."""
+        return ROUND_BYTES // max(len(self._left), 1)
 
     def _width(self, missing: int) -> int:
         """Of a window, in offsets. Windows of filtered searches are as large as the memory and the patience allow."""
+        size = min(max(self._bytes_each, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
         if self._wanted.matches is None:
-            return missing
-        size = min(max(ROUND_BYTES // max(len(self._left), 1), WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
+            return min(missing, self._reader.offsets_in(size))
         return max(self._reader.offsets_in(size), WINDOW_OFFSETS_MIN)
 
     def _matches(self, window: Range) -> Iterator[Match[T]]:
@@ -167,9 +191,8 @@ class Search(Generic[T]):
         wanted = self._wanted
         if wanted.needles is not None and not group.has_any(wanted.needles):
             return
-        for number, record in enumerate(group.records()):
-            if number % RECORDS_BETWEEN_CHECKS == 0:
-                self._check()
+        for record in group.records():
+            self._check()  # costs less than looking at the record, which may be large
             seen = Seen(partition, record, wanted.decoders)
             if wanted.matches is None or wanted.matches(seen):
                 yield Match(record.timestamp, partition, record.offset, wanted.show(seen))
@@ -183,7 +206,10 @@ class Search(Generic[T]):
     # All windows of a round
 
     def _merged(self, windows: Sequence[_Window[T]], missing: int) -> list[Match[T]]:
-        """The first matches by time. What is not shown is left for later."""
+        """The first matches by time. What is not shown is left for later.
+
+        Ends where a partition has more that would come next, and was not read: its turn is in the next round.
+        """
         sign = -1 if self._wanted.newest_first else 1
         taken = dict.fromkeys(range(len(windows)), 0)
         shown: list[Match[T]] = []
@@ -192,25 +218,30 @@ class Search(Generic[T]):
             index = min(heads, key=lambda each: (sign * heads[each].timestamp, windows[each].before.partition))
             shown.append(heads.pop(index))
             taken[index] += 1
-            if taken[index] < len(windows[index].found):
-                heads[index] = windows[index].found[taken[index]]
+            window = windows[index]
+            if taken[index] < len(window.found):
+                heads[index] = window.found[taken[index]]
+            elif (window.is_cut or self._wanted.matches is None) and window.after.start < window.after.end:
+                break
         for index, window in enumerate(windows):
             self._continue(window, taken[index])
         return shown
 
     def _continue(self, window: _Window[T], shown: int) -> None:
-        partition, start, end = window.after
-        if shown < len(window.found) or window.more:
-            if shown == 0:
-                partition, start, end = window.before
-            elif self._wanted.newest_first:
-                start, end = window.before.start, window.found[shown - 1].offset
-            else:
-                start, end = window.found[shown - 1].offset + 1, window.before.end
-        if start < end:
-            self._left[partition] = Range(partition, start, end)
+        left = window.after
+        if shown < len(window.found):
+            left = window.before
+            if shown and self._wanted.newest_first:
+                left = left._replace(end=window.found[shown - 1].offset)
+            elif shown:
+                left = left._replace(start=window.found[shown - 1].offset + 1)
+            for _ in range(shown):
+                window.found.popleft()
+            self._kept[left.partition] = replace(window, before=left)
+        if left.start < left.end:
+            self._left[left.partition] = left
         else:
-            del self._left[partition]
+            del self._left[left.partition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,4 +249,4 @@ class _Window(Generic[T]):
     before: Range  # what was left before the window
     after: Range  # what is left if all its matches are shown
     found: deque[Match[T]]  # in the order in which they are shown
-    more: bool  # there are further matches, which were not kept
+    is_cut: bool  # the window ends where no more matches could be kept

@@ -61,6 +61,7 @@ function news() {
 function decorate(within) {
   for (const time of within.querySelectorAll("time[data-ms]")) {
     const at = new Date(Number(time.dataset.ms));
+    if (Number.isNaN(at.getTime())) continue; // microseconds: the number that the server wrote stays
     const today = at.toDateString() === new Date().toDateString();
     const text = today ? at.toLocaleTimeString() : at.toLocaleString();
     if (time.textContent !== text) time.textContent = text;

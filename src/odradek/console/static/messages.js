@@ -175,9 +175,16 @@ function payload(part, className) {
   return made;
 }
 
+function when(stamp, ms) {
+  const at = new Date(ms);
+  // Some producers write microseconds: what is no date is shown as the number.
+  if (ms < 0 || Number.isNaN(at.getTime())) { stamp.textContent = ms < 0 ? "–" : String(ms); return; }
+  stamp.textContent = at.toDateString() === new Date().toDateString() ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`;
+  stamp.title = at.toISOString();
+}
+
 function row(told) {
   const made = document.createElement("tr");
-  const at = new Date(told.t);
   const time = document.createElement("td");
   const toggle = document.createElement("button");
   toggle.type = "button";
@@ -185,8 +192,7 @@ function row(told) {
   toggle.setAttribute("aria-expanded", "false");
   toggle.setAttribute("aria-label", `Show partition ${told.p}, offset ${told.o}`);
   const stamp = document.createElement("time");
-  stamp.textContent = told.t < 0 ? "–" : at.toDateString() === new Date().toDateString() ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`;
-  if (told.t >= 0) stamp.title = at.toISOString();
+  when(stamp, told.t);
   time.append(toggle, stamp);
   time.className = "when";
   const link = document.createElement("a");

@@ -116,6 +116,7 @@ class Messages:
     # Export
 
     def export(self, request: Request) -> Response:
+        _require_own_page(request)
         form = request.path_params["form"]
         if form not in exporting.MEDIA_TYPES:
             raise HttpError(404, f"there is no export as {form}", f"there are {', '.join(exporting.MEDIA_TYPES)}")
