@@ -4,17 +4,20 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from odradek.client.admin import Admin
 from odradek.spark import batch_markers, task_transaction
-from odradek.spark.batch_markers import Marker, MarkerTopic
+from odradek.spark.batch_markers import Marker, MarkerTopic, Wanted
 from odradek.spark.errors import CheckpointMismatch
 from odradek.spark.sink_options import sink_options
 from odradek.spark.task_transaction import TaskTransaction
+from odradek.spark.transactional_producer import transactional_config
 from odradek.spark.transactional_writer import Attempt, WriterLost, is_written
 from odradek.spark.writers import WRITERS, Writers
+from odradek.testing import Embedded
+from support.waiting import wait_until
 
 MARKERS = MarkerTopic("app.query-markers")
 
@@ -83,12 +86,12 @@ def fail_in_the_middle(config, attempt, records):
         raise ZeroDivisionError
 
 
-def open_transaction(config, transactional_id, topic, key):
+def open_transaction(config, transactional_id, topic, key, value=b'{"batch": 0, "query_id": "q"}'):
     """What a task leaves behind that was killed before its commit."""
     producer = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": transactional_id})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce(topic, b"lost", key, partition=0)
+    producer.produce(topic, value, key, partition=0)
     assert producer.flush(30) == 0
     return producer
 
@@ -134,6 +137,7 @@ OWNER = """
 import sys
 from odradek.spark.batch_markers import MarkerTopic
 from odradek.spark.task_transaction import TaskTransaction
+from odradek.spark.transactional_producer import transactional_config
 from odradek.spark.transactional_writer import Attempt
 
 with TaskTransaction(eval(sys.argv[1]), MarkerTopic(sys.argv[2]), eval(sys.argv[3])) as transaction:
@@ -261,3 +265,77 @@ def test_kept_producer_notices_that_the_application_was_reset(config):
 @pytest.mark.parametrize(("batch", "written"), [(3, True), (4, False)])
 def test_marker_of_a_micro_batch_covers_that_one_alone(batch, written):
     assert is_written(Marker(batch=3, query_id="q"), attempt(batch)) is written
+
+
+def test_open_transaction_of_another_sink_is_left_alone(config, monkeypatch):
+    """Its marker may be about to be committed: nobody needs to wait for it."""
+    monkeypatch.setattr(batch_markers, "STUCK_AFTER_S", 0.1)
+    write(config, attempt(0), "a")
+    other = open_transaction(config, "another.0", MARKERS.name, b"another.0")
+    WRITERS.forget()
+    write(config, attempt(0), "a")
+    write(config, attempt(1), "b")
+    other.commit_transaction(30)
+    assert committed(config) == ["a", "b"]
+
+
+def test_newer_micro_batch_of_the_same_sink_is_not_aborted():
+    wanted = Wanted(prefix="app.query.0.", only="app.query.0.0", until=3)
+    ids = ("app.query.0.1", "app.query.0.0", "app.query.0.1.1", "another.1")
+    assert [wanted.may_abort(each, Marker(batch=3, query_id="q")) for each in ids] == [True, False, False, False]
+    assert not wanted.may_abort("app.query.0.1", Marker(batch=4, query_id="q"))
+
+
+def test_large_task_does_not_use_a_producer_that_was_fenced(config, held_little):
+    write(config, attempt(0), "a")
+    elsewhere = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": "app.query.0.0"})
+    elsewhere.init_transactions(30)
+    write(config, attempt(1), *"bcdef")
+    assert committed(config) == [*"abcdef"]
+
+
+def test_task_may_write_for_fifteen_minutes(config):
+    assert transactional_config(config, "t")["transaction.timeout.ms"] == "900000"
+
+
+def readable(config, isolation):
+    admin, at = AdminClient({"bootstrap.servers": config["bootstrap.servers"]}), TopicPartition("out", 0)
+    return admin.list_offsets({at: OffsetSpec.latest()}, isolation_level=isolation)[at].result().offset
+
+
+def has_ended(config):
+    """Whether the records of the transaction are there, and committed or aborted."""
+    found = readable(config, IsolationLevel.READ_COMMITTED)
+    return found > 0 and found == readable(config, IsolationLevel.READ_UNCOMMITTED)
+
+
+@pytest.fixture
+def hasty():
+    """A broker that allows short transactions only, and aborts the others soon."""
+    settings = {
+        "transaction.max.timeout.ms": "2000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    }
+    with Embedded(config=settings) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("out", 1)])["out"].result()
+        yield sink_options({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "out"}).config
+        WRITERS.forget()
+
+
+def test_transaction_time_out_is_lowered_to_what_the_brokers_allow(hasty):
+    write(hasty, attempt(0), "a")
+    assert committed(hasty) == ["a"]
+
+
+def test_transaction_time_out_that_was_asked_for_and_is_refused_names_the_remedy(hasty):
+    with pytest.raises(WriterLost, match=r"kafka\.transaction\.timeout\.ms to at most transaction\.max\.timeout\.ms"):
+        write({**hasty, "transaction.timeout.ms": "3000"}, attempt(0), "a")
+
+
+def test_transaction_that_was_open_for_too_long_names_the_setting(hasty, held_little):
+    transaction = TaskTransaction(hasty, MARKERS, attempt(0))
+    transaction.send([("out", b"a", None)] * 5)
+    wait_until(lambda: has_ended(hasty))
+    with pytest.raises(WriterLost, match=r"open for \d+ s, and kafka\.transaction\.timeout\.ms is 2000"):
+        transaction.finish()

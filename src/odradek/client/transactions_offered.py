@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 STATE_TOPIC = "__transaction_state"
+LONGEST = "transaction.max.timeout.ms"
 STATE_REPLICAS = "transaction.state.log.replication.factor"
 # After so long, ask whether the cluster can have transactions at all.
 DOUBT_AFTER_S = 10.0
@@ -42,6 +43,19 @@ def initialize(producer: Producer, config: Mapping[str, str], within_s: float) -
         if error.code() in REFUSED:
             raise NoTransactions(f"{REFUSED[error.code()]} ({error.name()})") from None
         raise
+
+
+def longest_transaction_ms(config: Mapping[str, str]) -> int | None:
+    """`transaction.max.timeout.ms` of the cluster; None if the brokers do not tell."""
+    admin = AdminClient({"log_level": "0", **config})
+    try:
+        brokers = admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers
+        asked = [ConfigResource(ConfigResource.Type.BROKER, str(each)) for each in brokers]
+        found = [each.result() for each in admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).values()]
+    except KafkaException:
+        return None
+    limits = [int(each[LONGEST].value) for each in found if LONGEST in each and each[LONGEST].value]
+    return min(limits, default=None)
 
 
 def _why_impossible(config: Mapping[str, str]) -> str | None:

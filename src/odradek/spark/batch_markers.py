@@ -6,6 +6,7 @@ the checkpoint, and a digest of what Spark planned for it. The topic is compacte
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from odradek.client.listed_offsets import offset_in
-from odradek.client.transactions_offered import initialize
+from odradek.client.transactions_offered import NoTransactions, initialize
 from odradek.spark.clients import QUIET, connection_of
 from odradek.spark.task_producer import Record
 
@@ -31,8 +32,11 @@ PARTITION = 0
 READ_WITHIN_S = 60.0
 POLL_S = 0.5
 RETRY_S = 0.1
-# A marker is the last record of its transaction. One that is open for longer is of a task that died.
-STUCK_AFTER_S = 2.0
+# A marker is the last record of its transaction. One that is open for longer is of a task that died, or its
+# coordinator is slow: a task that is fenced by mistake writes its records again in another transaction.
+STUCK_AFTER_S = 30.0
+# The coordinator aborts the transactions of other sinks after kafka.transaction.timeout.ms.
+BLOCKED_WITHIN_S = 960.0
 # Compaction leaves out the active segment, and keeps the markers of transactions for a while: both are to be small.
 TOPIC: Mapping[str, str] = {
     "cleanup.policy": "compact",
@@ -59,6 +63,24 @@ class MarkersUnreadable(RuntimeError):
     pass
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which markers a reader needs, and whose open transactions it may abort for that."""
+
+    prefix: str  # of the transactional ids of the reader's own sink
+    only: str | None = None  # None: the markers of all of them
+    until: int | None = None  # a newer micro-batch is of another driver, which lives
+
+    def has(self, transactional_id: str) -> bool:
+        return transactional_id.startswith(self.prefix) if self.only is None else transactional_id == self.only
+
+    def may_abort(self, transactional_id: str, marker: Marker) -> bool:
+        is_own = transactional_id.startswith(self.prefix)
+        if self.only is not None:
+            is_own = transactional_id.rpartition(".")[0] == self.prefix[:-1] and transactional_id != self.only
+        return is_own and (self.until is None or marker.batch <= self.until)
+
+
 @dataclass(frozen=True, slots=True)
 class MarkerTopic:
     name: str
@@ -66,19 +88,29 @@ class MarkerTopic:
     def record(self, transactional_id: str, marker: Marker) -> Record:
         return self.name, msgspec.json.encode(marker), transactional_id.encode(), PARTITION
 
-    def last(self, config: Mapping[str, str], transactional_id: str) -> Marker | None:
-        """Call it when the transactional id has been initialized: from then on no older attempt writes a marker."""
-        return self.all(config, spared=transactional_id).get(transactional_id)
+    def last(self, config: Mapping[str, str], transactional_id: str, batch: int | None = None) -> Marker | None:
+        """Call it when the transactional id has been initialized: from then on no older attempt writes a marker.
 
-    def all(self, config: Mapping[str, str], spared: str = "") -> dict[str, Marker]:
-        """The newest marker of each transactional id. Transactions of tasks that died are aborted, except `spared`."""
+        `batch`: transactions of its sink with markers up to this micro-batch are aborted if they seem dead.
+        """
+        sink = transactional_id.rpartition(".")[0]
+        wanted = Wanted(prefix=f"{sink}.", only=transactional_id, until=batch)
+        return self._read(config, wanted).get(transactional_id)
+
+    def all(self, config: Mapping[str, str], prefix: str) -> dict[str, Marker]:
+        """The newest marker of each transactional id with this prefix. Their open transactions are aborted if they seem
+        dead, so call it when no task of them runs.
+        """
+        return self._read(config, Wanted(prefix=prefix))
+
+    def _read(self, config: Mapping[str, str], wanted: Wanted) -> dict[str, Marker]:
         connection = {**QUIET, **connection_of(config)}
         end = self._end(connection)
         if not end:
             return {}
         reading = _Reading(connection, self.name)
         try:
-            return reading.newest(end, spared.encode())
+            return reading.newest(end, wanted)
         finally:
             reading.close()
 
@@ -124,42 +156,53 @@ class _Reading:
     def close(self) -> None:
         self._consumer.close()
 
-    def newest(self, end: int, spared: bytes) -> dict[str, Marker]:
-        found: dict[bytes, bytes] = {}
+    def newest(self, end: int, wanted: Wanted) -> dict[str, Marker]:
+        found: dict[str, Marker] = {}
         deadline = time.monotonic() + READ_WITHIN_S
-        stable: tuple[int, float] | None = None  # where an open transaction ends the readable part, and since when
+        stuck: _Stuck | None = None  # at the end of the readable part: a transaction is open there
         while time.monotonic() < deadline:
             message = self._consumer.poll(POLL_S)
             error = None if message is None else message.error()
             if message is not None and error is None:
-                found[message.key()] = message.value()
+                stuck = None
+                key = message.key().decode()
+                if wanted.has(key):
+                    found[key] = msgspec.json.decode(message.value(), type=Marker)
             elif message is not None and error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 if message.offset() >= end:
-                    return {key.decode(): msgspec.json.decode(value, type=Marker) for key, value in found.items()}
-                stable = message.offset(), time.monotonic()
+                    return found
+                behind = self._markers_from(message.offset())
+                if not any(wanted.has(key) for key in behind):
+                    return found  # whatever becomes of the open transaction
+                stuck = _Stuck(
+                    time.monotonic(), [key for key, marker in behind.items() if wanted.may_abort(key, marker)]
+                )
+                deadline = time.monotonic() + BLOCKED_WITHIN_S
             elif error is not None and (error.fatal() or error.code() in REFUSED):
                 raise KafkaException(error)
-            if stable is not None and time.monotonic() > stable[1] + STUCK_AFTER_S:
-                self._abort(self._open_from(stable[0]) - {spared})
-                stable = stable[0], time.monotonic()
-        raise MarkersUnreadable(f"could not read {self._topic} to its end at {end} in {READ_WITHIN_S:.0f} s")
+            if stuck is not None and time.monotonic() > stuck.since + STUCK_AFTER_S:
+                self._abort(stuck.own)
+                stuck = _Stuck(time.monotonic(), stuck.own)
+        raise MarkersUnreadable(f"could not read {self._topic} to its end at {end}: a transaction is open in it")
 
-    def _open_from(self, offset: int) -> set[bytes]:
-        """The transactional ids with a marker from this offset on, whether their transactions are open or not."""
-        found: set[bytes] = set()
+    def _markers_from(self, offset: int) -> dict[str, Marker]:
+        """The newest marker of each transactional id from this offset on, also in open and aborted transactions."""
+        found: dict[str, Marker] = {}
         reader = self._reader("read_uncommitted", offset)
         try:
             while (message := reader.poll(READ_WITHIN_S)) is not None and message.error() is None:
-                found.add(message.key())
+                found[message.key().decode()] = msgspec.json.decode(message.value(), type=Marker)
         finally:
             reader.close()
         return found
 
-    def _abort(self, transactional_ids: Iterable[bytes]) -> None:
+    def _abort(self, transactional_ids: Iterable[str]) -> None:
         """A task that is fenced although it lives finds in the markers whether its transaction was committed."""
         for each in sorted(transactional_ids):
-            producer = Producer({**self._connection, "transactional.id": each.decode()})
-            initialize(producer, {name: str(value) for name, value in self._connection.items()}, READ_WITHIN_S)
+            producer = Producer({**self._connection, "transactional.id": each})
+            # The coordinator aborts it later if it cannot be aborted here.
+            with contextlib.suppress(KafkaException, NoTransactions):
+                initialize(producer, {name: str(value) for name, value in self._connection.items()}, READ_WITHIN_S)
 
     def _reader(self, isolation: str, offset: int) -> Consumer:
         settings = {
@@ -173,3 +216,9 @@ class _Reading:
         consumer = Consumer({**self._connection, **settings})
         consumer.assign([TopicPartition(self._topic, PARTITION, offset)])
         return consumer
+
+
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    since: float
+    own: list[str]  # transactional ids of the reader's sink, one of which may have the open transaction

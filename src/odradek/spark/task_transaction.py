@@ -23,7 +23,7 @@ from odradek.client.transactions_offered import NoTransactions
 from odradek.spark.batch_markers import MarkerTopic
 from odradek.spark.task_producer import Record, TaskProducer
 from odradek.spark.transactional_writer import Attempt, TransactionalWriter
-from odradek.spark.writers import WRITERS, Writers
+from odradek.spark.writers import WRITERS, Writers, retried
 
 HELD_BYTES_MAX = 16 * MIB
 HELD_RECORDS_MAX = 100_000
@@ -91,9 +91,12 @@ class TaskTransaction:
 
     def _begun(self) -> _Writing | TaskProducer:
         try:
-            writer = self._writers.own(self._config, self._markers, self._attempt)
+            return retried(self._own)
         except NoTransactions as why:
             return self._without(why)
+
+    def _own(self) -> _Writing:
+        writer = self._writers.own(self._config, self._markers, self._attempt)
         return self._open.enter_context(_Writing(self._writers, writer, self._attempt))
 
     def _without(self, why: NoTransactions) -> TaskProducer:
@@ -115,7 +118,11 @@ class _Writing:
         self._is_to_be_written = self._is_finished = False
 
     def __enter__(self) -> Self:
-        self._is_to_be_written = self._begun.__enter__()
+        try:
+            self._is_to_be_written = self._begun.__enter__()
+        except BaseException:
+            self._writers.drop(self._writer)
+            raise
         return self
 
     def __exit__(

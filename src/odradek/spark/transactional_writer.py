@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
-from odradek.client.transactions_offered import initialize
 from odradek.spark.batch_markers import Marker, MarkersUnreadable, MarkerTopic
-from odradek.spark.clients import connection_of
 from odradek.spark.errors import CheckpointMismatch
-from odradek.spark.task_producer import DeliveryFailed, Failures, Record, deliver, reporting
+from odradek.spark.task_producer import POLL_S, DeliveryFailed, Failures, Record, deliver
+from odradek.spark.transactional_producer import initialized
 
-# A transaction that stays open longer is aborted: it holds back readers.
-TRANSACTION_TIMEOUT_MS = 120_000
-TRANSACTION_TIMEOUT_MS_MAX = 900_000  # of brokers, unless they have another transaction.max.timeout.ms
 INIT_WITHIN_S = 60.0
 # An earlier attempt of the same task may still be writing.
 TURN_WITHIN_S = 10.0
@@ -32,6 +29,18 @@ UNUSABLE = frozenset(
         KafkaError.INVALID_TXN_STATE,
     }
 )
+
+
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})  # noqa: SLF001
+TWINS = (
+    "If a copy of this query writes, too (a copy of its checkpoint has the same names), give each the option "
+    "delivery.sink with a name of its own. "
+)
+REMEDIES = {
+    **dict.fromkeys(FENCED, TWINS),
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "Set the option kafka.transaction.timeout.ms to at most "
+    "transaction.max.timeout.ms of the brokers. ",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,30 +68,41 @@ class WriterLost(RuntimeError):
 class TransactionFailed(WriterLost):
     def __init__(self, transactional_id: str, what: str, refused: KafkaException) -> None:
         error = refused.args[0]
+        remedy = REMEDIES.get(error.code(), "")
         super().__init__(
             f"the transaction of {transactional_id} could not {what}: {error.str()} ({error.name()}). "
-            "Readers with read_committed see none of its records. To write without transactions, set the option "
-            "delivery.guarantee=at-least-once"
+            f"Readers with read_committed see none of its records. {remedy}To write without transactions, set the "
+            "option delivery.guarantee=at-least-once"
+        )
+
+
+class TransactionTimedOut(WriterLost):
+    def __init__(self, transactional_id: str, took_s: float, timeout_ms: int) -> None:
+        super().__init__(
+            f"the transaction of {transactional_id} was aborted: it was open for {took_s:.0f} s, and "
+            f"kafka.transaction.timeout.ms is {timeout_ms}. Raise that option (the brokers allow at most their "
+            "transaction.max.timeout.ms), or give the query smaller tasks: more partitions, or fewer records in a "
+            "micro-batch. To write without transactions, set the option delivery.guarantee=at-least-once"
         )
 
 
 class TransactionalWriter:
     """A producer that has its transactional id: all others with this id are fenced, and their transactions aborted."""
 
-    def __init__(self, config: Mapping[str, str], markers: MarkerTopic, transactional_id: str) -> None:
+    def __init__(
+        self, config: Mapping[str, str], markers: MarkerTopic, transactional_id: str, batch: int | None = None
+    ) -> None:
+        """`batch`: the micro-batch that it is to write; None: no other writes for this sink."""
         self._id, self._markers = transactional_id, markers
         self._turn = threading.Lock()
         self._failures = Failures()
-        own = self._config = transactional_config(config, transactional_id)
-        self._producer = Producer({**own, **reporting(self._failures)})
+        self._begun_at = 0.0
         try:
-            initialize(self._producer, connection_of(own), INIT_WITHIN_S)
-            # From now on no older attempt writes a marker.
-            self._last = markers.last(own, transactional_id)
+            self._producer, self._config = initialized(config, transactional_id, self._failures, INIT_WITHIN_S)
         except KafkaException as refused:
             raise TransactionFailed(transactional_id, "begin", refused) from None
-        except MarkersUnreadable as unreadable:
-            raise WriterLost(str(unreadable)) from None
+        # From now on no older attempt writes a marker.
+        self._last = self._newest_marker(batch)
 
     def write(self, attempt: Attempt, records: Sequence[Record]) -> bool:
         """False: an earlier attempt has written the task."""
@@ -117,8 +137,10 @@ class TransactionalWriter:
     def commit(self, attempt: Attempt, records: Iterable[Record] = ()) -> None:
         """Sends the last records, and the marker."""
         marker = Marker(batch=attempt.batch, query_id=attempt.query_id, plan=attempt.plan)
-        # The last record of the transaction: an open transaction hides the markers of other tasks behind it.
-        self.send([*records, self._markers.record(self._id, marker)])
+        self.send(records)
+        self._flush()
+        # Alone and last: an open transaction hides the markers of other tasks behind it.
+        self.send([self._markers.record(self._id, marker)])
         try:
             self._producer.commit_transaction()
             self._failures.raise_any()
@@ -127,18 +149,39 @@ class TransactionalWriter:
                 self._failures.raise_any()
             except DeliveryFailed as failed:
                 raise self._judged(failed) from None
-            raise TransactionFailed(self._id, "be committed", refused) from None
+            raise self._timed_out(refused.args[0]) or TransactionFailed(self._id, "be committed", refused) from None
+        except DeliveryFailed as failed:
+            raise self._judged(failed) from None
         self._last = marker
+
+    def _flush(self) -> None:
+        try:
+            while self._producer.flush(POLL_S):
+                self._failures.raise_any()
+            self._failures.raise_any()
+        except DeliveryFailed as failed:
+            raise self._judged(failed) from None
+        except KafkaException as refused:
+            raise self._timed_out(refused.args[0]) or TransactionFailed(self._id, "be written", refused) from None
 
     def _is_written(self, attempt: Attempt) -> bool:
         try:
             return is_written(self._last, attempt)
         except CheckpointMismatch:  # unless the application was reset since
-            self._last = self._markers.last(self._config, self._id)
+            self._last = self._newest_marker(attempt.batch)
             return is_written(self._last, attempt)
+
+    def _newest_marker(self, batch: int | None) -> Marker | None:
+        try:
+            return self._markers.last(self._config, self._id, batch)
+        except KafkaException as refused:
+            raise TransactionFailed(self._id, "begin", refused) from None
+        except MarkersUnreadable as unreadable:
+            raise WriterLost(str(unreadable)) from None
 
     def _begin(self) -> None:
         self._failures.begin_task()
+        self._begun_at = time.monotonic()
         try:
             self._producer.begin_transaction()
         except KafkaException as refused:
@@ -146,7 +189,16 @@ class TransactionalWriter:
 
     def _judged(self, failed: DeliveryFailed) -> Exception:
         """Whether a new producer might deliver the records that this one cannot."""
-        return WriterLost(str(failed)) if failed.error.code() in UNUSABLE else failed
+        if failed.error.code() not in UNUSABLE:
+            return failed
+        twins = f". {TWINS.rstrip()}" if failed.error.code() in FENCED else ""
+        return self._timed_out(failed.error) or WriterLost(f"{failed}{twins}")
+
+    def _timed_out(self, error: KafkaError) -> TransactionTimedOut | None:
+        """The coordinator fences the producer of a transaction that it aborts after the time-out."""
+        took_s, timeout_ms = time.monotonic() - self._begun_at, int(self._config["transaction.timeout.ms"])
+        is_late = took_s * 1000 >= timeout_ms and error.code() in UNUSABLE
+        return TransactionTimedOut(self._id, took_s, timeout_ms) if is_late else None
 
     def _give_up(self) -> None:
         """The next producer with this transactional id aborts it, too, should that fail here."""
@@ -155,15 +207,6 @@ class TransactionalWriter:
             self._producer.abort_transaction(1.0)
         except KafkaException:
             return
-
-
-def transactional_config(config: Mapping[str, str], transactional_id: str) -> dict[str, str]:
-    """A transaction must not time out before its records do: librdkafka refuses that."""
-    delivery_ms = {name: int(config[name]) for name in ("delivery.timeout.ms", "message.timeout.ms") if name in config}
-    default_ms = min(max(TRANSACTION_TIMEOUT_MS, *delivery_ms.values()), TRANSACTION_TIMEOUT_MS_MAX)
-    timeout_ms = int(config.get("transaction.timeout.ms", default_ms))
-    shortened = {name: str(min(ms, timeout_ms)) for name, ms in delivery_ms.items()}
-    return {**config, **shortened, "transaction.timeout.ms": str(timeout_ms), "transactional.id": transactional_id}
 
 
 def is_written(last: Marker | None, attempt: Attempt) -> bool:

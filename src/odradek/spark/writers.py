@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from typing import TypeVar
 
 from odradek.spark import ownership, writer_door
 from odradek.spark.batch_markers import MarkerTopic
 from odradek.spark.task_producer import Record
 from odradek.spark.transactional_writer import Attempt, TransactionalWriter, WriterLost
 from odradek.spark.writer_door import Door, Request
+
+T = TypeVar("T")
 
 # Each has threads and connections of its own.
 WRITERS_MAX = 32
@@ -30,19 +33,17 @@ class Writers:
     def write(
         self, config: Mapping[str, str], markers: MarkerTopic, attempt: Attempt, records: Sequence[Record]
     ) -> None:
-        """Writes the records unless an earlier attempt has. A lost producer is replaced once: Spark retries the task
-        after that.
+        """Writes the records unless an earlier attempt has. A lost producer is replaced: with `local[*]` Spark does not
+        retry a task.
         """
         try:
             self._write(config, markers, attempt, records)
         except WriterLost:
-            writer = self._initialized(config, markers, attempt, key_of(config, attempt))
-            self._write_with(writer, attempt, records)
+            retried(lambda: self._write_with(self.own(config, markers, attempt), attempt, records))
 
     def own(self, config: Mapping[str, str], markers: MarkerTopic, attempt: Attempt) -> TransactionalWriter:
-        key = key_of(config, attempt)
-        found = self._mine(key, ownership.claim_on(key))
-        return found or self._initialized(config, markers, attempt, key)
+        """Always a new one: it fences an older attempt, which may be writing with the one that is kept."""
+        return self._initialized(config, markers, attempt, key_of(config, attempt))
 
     def drop(self, writer: TransactionalWriter) -> None:
         with self._changing:
@@ -92,7 +93,7 @@ class Writers:
     def _initialized(
         self, config: Mapping[str, str], markers: MarkerTopic, attempt: Attempt, key: str
     ) -> TransactionalWriter:
-        writer = TransactionalWriter(config, markers, attempt.transactional_id)
+        writer = TransactionalWriter(config, markers, attempt.transactional_id, attempt.batch)
         with self._changing:
             claim = ownership.claim(key, self._opened().path)
             self._kept[key] = claim.token, writer
@@ -115,6 +116,14 @@ class Writers:
 
 
 WRITERS = Writers()
+
+
+def retried(write: Callable[[], T]) -> T:
+    """With a producer that may be lost, too: by an election, or by another attempt that ends."""
+    try:
+        return write()
+    except WriterLost:
+        return write()
 
 
 def key_of(config: Mapping[str, str], attempt: Attempt) -> str:

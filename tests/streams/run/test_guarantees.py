@@ -65,7 +65,7 @@ def written(odradek, tmp_path):
     writer = TransactionalWriter(config, markers, "shop.orders.0.0")
     attempt = Attempt(sink="shop.orders.0", task=0, batch=3, query_id="q")
     assert writer.write(attempt, [])
-    assert markers.all(config) == {"shop.orders.0.0": Marker(batch=3, query_id="q")}
+    assert markers.all(config, "shop.orders.") == {"shop.orders.0.0": Marker(batch=3, query_id="q")}
     return app, layout, checkpoint
 
 

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from odradek.client.java_names import librdkafka_config
-from odradek.client.transactions_offered import NoTransactions, initialize
+from odradek.client.transactions_offered import NoTransactions
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.layout import Layout, markers_of
 from odradek.spark.batch_markers import Marker, MarkerTopic
 from odradek.spark.sink_options import sink_options
-from odradek.spark.transactional_writer import transactional_config
+from odradek.spark.task_producer import Failures
+from odradek.spark.transactional_producer import initialized
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import AT_LEAST_ONCE, EXACTLY_ONCE, Settings
@@ -70,9 +71,8 @@ def _why_not(app: str, settings: Settings) -> str | None:
         return "config= turns off the idempotent producer (acks, retries, max.in.flight.requests.per.connection)"
     if settings.bootstrap in _proven:
         return None
-    producer = Producer(transactional_config(given.config, f"{app}.start"))
     try:
-        initialize(producer, given.config, PROBED_WITHIN_S)
+        initialized(given.config, f"{app}.start", Failures(), PROBED_WITHIN_S)
     except NoTransactions as none:
         return str(none)
     except KafkaException as unknown:
@@ -95,7 +95,7 @@ def check_checkpoints(layout: Layout, queries: Sequence[Query], settings: Settin
         if not query.writes:
             continue
         group = layout.group(query.name)
-        markers = MarkerTopic(markers_of(group)).all(config)
+        markers = MarkerTopic(markers_of(group)).all(config, f"{group}.")
         if markers:
             _check(layout, query, max(markers.values(), key=lambda marker: marker.batch))
 
