@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import anyio.to_thread
 import httpx
 import pytest
 
 from odradek.client.admin import Admin
+from odradek.console import security
 from odradek.console.security import PASSWORD_CHARS_MIN, Unprotected, is_own_path, require_password
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
@@ -110,11 +114,15 @@ def test_own_paths(path, prefix, is_own):
 
 def test_other_addresses_than_loopback_need_a_password():
     require_password(ConsoleSettings(bootstrap="x"))
+    require_password(ConsoleSettings(bootstrap="x", names=("localhost",)))
+    require_password(ConsoleSettings(bootstrap="x", names=("console.example",), no_password=True))
     require_password(ConsoleSettings(bootstrap="x", host="0.0.0.0", password=PASSWORD))
     for settings in (
         ConsoleSettings(bootstrap="x", host="0.0.0.0"),
         ConsoleSettings(bootstrap="x", host="192.0.2.1"),
         ConsoleSettings(bootstrap="x", host="::"),
+        ConsoleSettings(bootstrap="x", host="0.0.0.0", no_password=True),
+        ConsoleSettings(bootstrap="x", names=("localhost", "console.example")),
         ConsoleSettings(bootstrap="x", password="x" * (PASSWORD_CHARS_MIN - 1)),
     ):
         with pytest.raises(Unprotected):
@@ -134,8 +142,30 @@ def test_the_password_opens_the_console_for_one_browser(broker):
         assert client.post("/sign-in", data={"password": PASSWORD}).headers["location"] == "/"
         assert client.get("/").status_code == 200
         assert httpx.get(f"{client.base_url}", headers=HTML).status_code == 303
+        copied = dict(client.cookies)
         client.post("/sign-out")
         assert client.get("/").status_code == 303
+        assert httpx.get(f"{client.base_url}", headers=HTML, cookies=copied).status_code == 303
+        assert client.post("/sign-in", content=b"password=" + b"x" * 5000).status_code == 413
+
+
+def test_many_guesses_at_once_are_refused_and_hold_no_threads(broker, monkeypatch):
+    waiting, release = [], threading.Event()
+
+    async def pause(_seconds: float) -> None:
+        waiting.append(1)
+        await anyio.to_thread.run_sync(release.wait, 60)
+
+    monkeypatch.setattr(security, "pause", pause)
+    with console(broker.bootstrap_servers, password=PASSWORD) as client, ThreadPoolExecutor(40) as guessing:
+        monkeypatch.setattr(security, "GUESSES_WAITING_MAX", 3)
+        guesses = [guessing.submit(client.post, "/sign-in", data={"password": PASSWORD}) for _ in range(12)]
+        wait_until(lambda: sum(each.done() for each in guesses) == 9, "most guesses are refused")
+        assert {each.result().status_code for each in guesses if each.done()} == {429}
+        assert client.get("/sign-in").status_code == 200
+        assert len(waiting) == 1
+        release.set()
+        assert sorted(each.result(60).status_code for each in guesses) == [303] * 3 + [429] * 9
 
 
 def test_a_read_only_console_shows_everything_and_changes_nothing(broker, open_console):

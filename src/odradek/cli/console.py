@@ -30,6 +30,7 @@ PASSWORD_VARIABLE = "ODRADEK_CONSOLE_PASSWORD"  # noqa: S105 - the name of a var
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with the password, needed to listen on other addresses than loopback; also ODRADEK_CONSOLE_PASSWORD.",
 )
+@click.option("--no-password", is_flag=True, help="With --name: the proxy in front of the console asks for a password.")
 @click.option(
     "--connect",
     multiple=True,
@@ -56,6 +57,7 @@ def command(
     prefix: str,
     read_only: bool,
     password_file: Path | None,
+    no_password: bool,
     connect: tuple[str, ...],
     nodes: tuple[str, ...],
     schema_registry: str,
@@ -79,6 +81,7 @@ def command(
         names=names,
         read_only=read_only,
         password=_password(password_file),
+        no_password=no_password,
         connect=tuple(_url(each, "--connect") for each in connect),
         schema_registry=_url(schema_registry, "--schema-registry") if schema_registry else "",
         nodes_http=dict(map(_node, nodes)),

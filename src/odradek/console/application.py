@@ -67,7 +67,6 @@ class ConsoleApplication:
             return await run_in_threadpool(console.page, request, "sign_in.html", title="Sign in", wrong=False)
         mark = await console.guard.sign_in(request)
         if mark is None:
-            await run_in_threadpool(console.guard.slow_down)
             return await run_in_threadpool(
                 console.page, request, "sign_in.html", title="Sign in", wrong=True, status=403
             )
@@ -75,9 +74,9 @@ class ConsoleApplication:
         console.guard.signed_in(response, mark)
         return response
 
-    async def _sign_out(self, _request: Request) -> Response:
+    async def _sign_out(self, request: Request) -> Response:
         response = RedirectResponse(self._console.to("/sign-in"), 303)
-        self._console.guard.signed_out(response)
+        self._console.guard.signed_out(request, response)
         return response
 
     # How pages look: kept in cookies, so that the first byte of a page has the right colours.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
-import threading
 import time
+from asyncio import sleep as pause
 from collections.abc import MutableMapping
 from urllib.parse import parse_qsl
 
@@ -24,6 +25,8 @@ SIGNED_IN_S = 12 * 3600
 PASSWORD_CHARS_MIN = 8
 # Guesses are answered one after another, this far apart.
 GUESS_PAUSE_S = 0.5
+GUESSES_WAITING_MAX = 10
+SIGN_IN_BYTES_MAX = 4096  # of a form that strangers may send
 FIELDS_MAX = 500
 OPEN_PATHS = ("/sign-in", "/static/")
 
@@ -53,13 +56,21 @@ def require_password(settings: ConsoleSettings) -> None:
             f"{settings.host} can be reached by other machines: set a password with --password-file, "
             "or ODRADEK_CONSOLE_PASSWORD, or listen on 127.0.0.1"
         )
+    others = [name for name in settings.names if not is_loopback(name)]
+    if settings.password is None and others and not settings.no_password:
+        raise Unprotected(
+            f"a proxy makes the console known as {others[0]}: set a password with --password-file, "
+            "or say --no-password if the proxy asks for one"
+        )
 
 
 class Guard:
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
         self._secret = secrets.token_bytes(32)
-        self._guessing = threading.Lock()
+        self._guessing = asyncio.Lock()
+        self._guesses_waiting = 0
+        self._signed_out: dict[str, int] = {}  # ids of sessions until they expire
 
     # Sessions and tokens
 
@@ -88,45 +99,58 @@ class Guard:
 
     async def fields(self, request: Request) -> dict[str, str]:
         """The fields of a form that changes nothing in the cluster."""
-        body = await request.body()
-        try:
-            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX))
-        except ValueError as wrong:
-            raise HttpError(400, "the form cannot be read", str(wrong)) from None
+        return _fields(await request.body())
 
     # The password
 
     def is_signed_in(self, request: Request) -> bool:
         if self._settings.password is None:
             return True
-        until, _, signature = request.cookies.get(SIGNED_IN_COOKIE, "").partition(".")
-        if not until.isdecimal() or not hmac.compare_digest(signature.encode(), self._sign_in_mark(until).encode()):
-            return False
-        return int(until) > time.time()
+        found = self._mark(request)
+        return found is not None and found[1] > time.time() and found[0] not in self._signed_out
+
+    def _mark(self, request: Request) -> tuple[str, int] | None:
+        """The id of the signed-in session of a request, and until when; None if the cookie is not of this console."""
+        said, _, signature = request.cookies.get(SIGNED_IN_COOKIE, "").rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign_in_mark(said).encode()):
+            return None
+        number, _, until = said.partition(".")
+        return number, int(until)
 
     async def sign_in(self, request: Request) -> str | None:
-        """The value of the cookie of somebody who knows the password; None for a wrong password."""
-        said = (await self.fields(request)).get("password", "")
+        """The value of the cookie of somebody who knows the password; None for a wrong password.
+
+        Waits before the comparison, so that leaving early gains nothing. Raises HttpError while too many wait.
+        """
+        said = _fields(await _short_body(request)).get("password", "")
+        if self._guesses_waiting >= GUESSES_WAITING_MAX:
+            raise HttpError(429, "too many try to sign in", "try again in some seconds")
+        self._guesses_waiting += 1
+        try:
+            async with self._guessing:
+                await pause(GUESS_PAUSE_S)
+        finally:
+            self._guesses_waiting -= 1
         expected = self._settings.password or ""
         if not hmac.compare_digest(hashlib.sha256(said.encode()).digest(), hashlib.sha256(expected.encode()).digest()):
             return None
-        until = str(int(time.time()) + SIGNED_IN_S)
-        return f"{until}.{self._sign_in_mark(until)}"
-
-    def slow_down(self) -> None:
-        """After a wrong password. Not on the event loop."""
-        with self._guessing:
-            time.sleep(GUESS_PAUSE_S)
+        session = f"{secrets.token_urlsafe(12)}.{int(time.time()) + SIGNED_IN_S}"
+        return f"{session}.{self._sign_in_mark(session)}"
 
     def signed_in(self, response: Response, mark: str) -> None:
         self._set_cookie(response, SIGNED_IN_COOKIE, mark, SIGNED_IN_S)
 
-    def signed_out(self, response: Response) -> None:
+    def signed_out(self, request: Request, response: Response) -> None:
+        """Ends the session, also for a copy of its cookie."""
+        found = self._mark(request)
+        if found is not None:
+            self._signed_out = {each: until for each, until in self._signed_out.items() if until > time.time()}
+            self._signed_out[found[0]] = found[1]
         response.delete_cookie(SIGNED_IN_COOKIE, path=self._settings.prefix or "/")
 
-    def _sign_in_mark(self, until: str) -> str:
+    def _sign_in_mark(self, session: str) -> str:
         """Depends on the password: a changed password signs everybody out."""
-        return self._signed(f"signed in until {until} with {self._settings.password}")
+        return self._signed(f"signed in as {session} with {self._settings.password}")
 
     def _signed(self, text: str) -> str:
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
@@ -135,6 +159,22 @@ class Guard:
         response.set_cookie(
             name, value, max_age=max_age_s, path=self._settings.prefix or "/", httponly=True, samesite="strict"
         )
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX))
+    except ValueError as wrong:
+        raise HttpError(400, "the form cannot be read", str(wrong)) from None
+
+
+async def _short_body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > SIGN_IN_BYTES_MAX:
+            raise HttpError(413, "the request's body is too large", f"the limit is {SIGN_IN_BYTES_MAX} bytes")
+    return bytes(body)
 
 
 class Protected:

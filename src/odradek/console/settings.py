@@ -21,6 +21,8 @@ class ConsoleSettings:
     names: tuple[str, ...] = ()
     read_only: bool = False
     password: str | None = None
+    # A proxy that is known by one of `names` asks for a password itself.
+    no_password: bool = False
     # Addresses of Connect's REST API, and by broker id those of the nodes' HTTP where they are not the default.
     connect: tuple[str, ...] = ()
     # The address of a schema registry with Confluent's API, to decode Avro and Protobuf; may contain user and password.
