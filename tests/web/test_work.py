@@ -63,6 +63,18 @@ def test_work_stops_when_the_server_stops():
     wait_until(lambda: not is_running(), "the work stops")
 
 
+def test_work_ends_when_its_listener_reads_nothing_for_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(work, "PATIENCE_S", 0.5)
+
+    def job(line: Line) -> None:
+        while True:
+            line.send("filler", "x" * 100_000)
+
+    with serving(job) as url, httpx.stream("GET", url) as answer:
+        assert answer.status_code == 200
+        wait_until(lambda: not is_running(), "the work stops")
+
+
 def test_listener_that_reads_nothing_holds_the_work_back(monkeypatch: pytest.MonkeyPatch):
     sent = itertools.count()
     last = [0]

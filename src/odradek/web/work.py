@@ -12,13 +12,15 @@ from collections import deque
 from collections.abc import Callable
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from odradek.base.limits import MIB
 from odradek.web.events import STOPPING, Event, first_of, gone
 
 QUEUE_BYTES_MAX = 1 * MIB
 OFFER_S = 0.1
+# A listener that reads nothing for so long has left, whatever its connection says: its work holds a place.
+PATIENCE_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +110,17 @@ class Line:
             return frames
 
 
+class Patient:
+    """Sends to a listener. Raises TimeoutError if it does not read."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self._send(message)
+
+
 class WorkStream(Response):
     """The response of an endpoint: `work(line)` runs on a thread until it returns or the listener leaves."""
 
@@ -125,11 +138,14 @@ class WorkStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         stopping: asyncio.Event = scope.get(STOPPING) or asyncio.Event()
         thread.start()
+        patient = Patient(send)
         try:
-            await first_of(self._pump(line, send), gone(receive), stopping.wait())
+            await first_of(self._pump(line, patient), gone(receive), stopping.wait())
+        except TimeoutError:
+            return
         finally:
             line.stop()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await patient({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _run(self, line: Line) -> None:
         try:

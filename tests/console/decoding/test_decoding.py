@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import struct
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,13 +18,15 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.connect.converters.registry import Registry, Stored
+from odradek.connect.interface import RetriableError
 from odradek.console.decoding import protobuf
 from odradek.console.decoding.avro import AvroSchema
 from odradek.console.decoding.choosing import NAMES, UnknownDecoder, chosen
 from odradek.console.decoding.interface import Undecodable
 from odradek.console.decoding.proto_text import parsed_proto
 from odradek.console.decoding.protobuf import ProtobufSchema, without_schema
-from odradek.console.decoding.schemas import Schemas
+from odradek.console.decoding.schemas import FAILURE_S, UNKNOWN_MAX, Schemas
 from support.schema_registry import schema_registry
 
 CHARS = 10_000
@@ -222,6 +226,60 @@ def test_records_with_a_frame_need_the_registry():
         for _ in range(10):
             shown(struct.pack(">bI", 0, 99) + b"x", schemas=schemas)
         assert len(registry.requests) == 2  # failures are remembered for a while
+
+
+def test_ids_that_the_registry_does_not_know_are_asked_for_at_a_bounded_rate():
+    now = [0.0]
+    with schema_registry() as registry:
+        schemas = Schemas(registry.url, now_s=lambda: now[0])
+        problems = [schemas.of(number).problem for number in range(1000, 1000 + 3 * UNKNOWN_MAX)]
+        assert len(registry.requests) == UNKNOWN_MAX
+        assert "Schema not found" in problems[0]
+        assert "was not asked" in problems[-1]
+        known = registry._registered("t-value", {"schema": json.dumps(EVENT)})
+        now[0] += FAILURE_S + 1
+        assert schemas.of(known).body is not None
+        schemas.of(2000)
+        assert len(registry.requests) == UNKNOWN_MAX + 2
+
+
+def test_registry_that_does_not_answer_is_asked_once_in_a_while_for_all_ids(monkeypatch: pytest.MonkeyPatch):
+    asked, now = [], [0.0]
+
+    def silent(_registry: Registry, number: int) -> Stored:
+        asked.append(number)
+        raise RetriableError("no answer")
+
+    monkeypatch.setattr(Registry, "stored", silent)
+    schemas = Schemas("http://127.0.0.1:1", now_s=lambda: now[0])
+    assert {schemas.of(number).problem for number in range(20)} == {"no answer"}
+    assert asked == [0]
+    now[0] += FAILURE_S + 1
+    schemas.of(7)
+    assert asked == [0, 7]
+
+
+def test_known_schemas_are_returned_while_the_registry_is_slow(monkeypatch: pytest.MonkeyPatch):
+    started, release = threading.Event(), threading.Event()
+    with schema_registry() as registry:
+        schemas = Schemas(registry.url)
+        known = registry._registered("t-value", {"schema": json.dumps(EVENT)})
+        schemas.of(known)
+
+        def slow(_registry: Registry, _number: int) -> Stored:
+            started.set()
+            release.wait(60)
+            raise RetriableError("no answer")
+
+        monkeypatch.setattr(Registry, "stored", slow)
+        with ThreadPoolExecutor(2) as threads:
+            asking = threads.submit(schemas.of, 999)
+            try:
+                assert started.wait(60)
+                assert threads.submit(schemas.of, known).result(30).body is not None
+            finally:
+                release.set()
+            assert asking.result(60).problem == "no answer"
 
 
 def test_avro_without_a_registry_uses_the_given_schema():

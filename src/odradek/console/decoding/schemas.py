@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from odradek.connect.conversion import CannotConvert
@@ -22,6 +22,8 @@ FRAME = struct.Struct(">bI")  # zero, and the schema's id
 SCHEMAS_MAX = 500
 # A schema that could not be fetched is not asked for again for a while: a search decodes thousands of records.
 FAILURE_S = 5.0
+# Different ids that the registry did not know, in that while: any record can name any id.
+UNKNOWN_MAX = 50
 
 
 class Body(Protocol):
@@ -55,22 +57,58 @@ class Schemas:
         self._registry = Registry(RegistryOptions(schema_registry_url=[url], schemas_cache_size=SCHEMAS_MAX))
         self._now_s = now_s
         self._known: OrderedDict[int, Found] = OrderedDict()
+        self._missing: OrderedDict[int, Found] = OrderedDict()
+        self._silent = Found("", "", None, until_s=float("-inf"))  # while the registry does not answer
         self._lock = threading.Lock()
+        # Whoever asks for a schema that is known does not wait for the registry.
+        self._asking = threading.Lock()
 
     def of(self, schema_id: int) -> Found:
+        return self._without_asking(schema_id) or self._asked_once(schema_id)
+
+    def _asked_once(self, schema_id: int) -> Found:
+        with self._asking:
+            found = self._without_asking(schema_id)  # others may have asked meanwhile
+            if found is None:
+                found = self._asked(schema_id)
+                with self._lock:
+                    self._keep(schema_id, found)
+            return found
+
+    def _without_asking(self, schema_id: int) -> Found | None:
         with self._lock:
             known = self._known.get(schema_id)
-            if known is None or known.until_s < self._now_s():
-                known = self._known[schema_id] = self._asked(schema_id)
-                while len(self._known) > SCHEMAS_MAX:
-                    self._known.popitem(last=False)
-            return known
+            if known is not None:
+                return known
+            now_s = self._now_s()
+            while self._missing and next(iter(self._missing.values())).until_s < now_s:
+                self._missing.popitem(last=False)
+            if schema_id in self._missing:
+                return self._missing[schema_id]
+            if self._silent.until_s >= now_s:
+                return replace(self._silent, name=f"schema {schema_id}")
+            if len(self._missing) >= UNKNOWN_MAX:
+                why = f"the registry did not know {UNKNOWN_MAX} other ids in {FAILURE_S:.0f} s, and was not asked"
+                return Found("", f"schema {schema_id}", None, why, now_s)
+            return None
+
+    def _keep(self, schema_id: int, found: Found) -> None:
+        if found is self._silent:
+            return
+        kept = self._known if found.until_s == float("inf") else self._missing
+        kept[schema_id] = found
+        while len(self._known) > SCHEMAS_MAX:
+            self._known.popitem(last=False)
 
     def _asked(self, schema_id: int) -> Found:
+        name = f"schema {schema_id}"
         try:
             stored = self._registry.stored(schema_id)
-        except (CannotConvert, RetriableError) as missing:
-            return Found("", f"schema {schema_id}", None, str(missing), self._now_s() + FAILURE_S)
+        except RetriableError as silent:
+            self._silent = Found("", name, None, str(silent), self._now_s() + FAILURE_S)
+            return self._silent
+        except CannotConvert as missing:
+            return Found("", name, None, str(missing), self._now_s() + FAILURE_S)
         kind, references = stored.kind, _texts(stored.references.values())
         try:
             if kind == "AVRO":

@@ -26,7 +26,7 @@ class Decoders:
 
 
 class Seen:
-    __slots__ = ("_decoders", "_key", "_value", "partition", "record")
+    __slots__ = ("_decoders", "_key", "_texts", "_value", "partition", "record")
 
     def __init__(self, partition: int, record: Record, decoders: Decoders) -> None:
         self.partition = partition
@@ -34,6 +34,7 @@ class Seen:
         self._decoders = decoders
         self._key: Any = self
         self._value: Any = self  # itself: not decoded yet
+        self._texts: dict[Part, str | None] = {}
 
     @property
     def offset(self) -> int:
@@ -69,6 +70,11 @@ class Seen:
         return self._value
 
     def text(self, part: Part) -> str | None:
+        if part not in self._texts:
+            self._texts[part] = self._text(part)
+        return self._texts[part]
+
+    def _text(self, part: Part) -> str | None:
         raw = self.record.key if part == "key" else self.record.value
         decoder = self._decoders.key if part == "key" else self._decoders.value
         return None if raw is None else decoder.shown(raw, TEXT_CHARS_MAX, pretty=False).text

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from odradek.client.wire import NoAnswer
 from odradek.console.collecting.snapshot import Topic
@@ -21,7 +22,7 @@ from odradek.console.messages.source import Source
 from odradek.console.messages.streaming import searching, tailing
 from odradek.console.pages.topic.layout import TopicPages
 from odradek.web.errors import HttpError
-from odradek.web.work import WorkStream
+from odradek.web.work import Patient, WorkStream
 
 # Parameters that only say how messages are shown: links to a message keep them.
 SHOWING = ("key", "value", "key_schema", "value_schema")
@@ -131,13 +132,23 @@ class Messages:
             raise HttpError(503, f"{topic.name} cannot be read", str(problem)) from None
         name = f"{topic.name}.{form}"
         headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
-        return StreamingResponse(_after(first, lines), media_type=exporting.MEDIA_TYPES[form], headers=headers)
+        return _File(_after(first, lines), media_type=exporting.MEDIA_TYPES[form], headers=headers)
 
     def _lines(self, source: Source, ready: Prepared, form: str) -> Iterator[str]:
         with self._pages.places.one() as free:
             if not free:
                 raise CannotRead("too many searches run already; stop one of them, or try later")
             yield from exporting.exported(source, ready, form, _nothing)
+
+
+class _File(StreamingResponse):
+    """Ends when the listener reads nothing for long: an export holds one of the few places."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, Patient(send))
+        except* TimeoutError:
+            pass
 
 
 def _require_own_page(request: Request) -> None:
