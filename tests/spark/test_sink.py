@@ -123,11 +123,11 @@ def test_deleted_checkpoint_is_refused_until_the_sink_has_another_name(
         cluster.delete_topics([topic])
         cluster.create_topic(topic, 1)
     produce(cluster, "in", ["1"])
-    copy(spark, cluster, tmp_path / "checkpoint")
+    copy(spark, cluster, tmp_path / "checkpoint", **{"delivery.sink": "the first"})
     rmtree(tmp_path / "checkpoint")
     with pytest.raises(PySparkException, match=r"another checkpoint, which was deleted.*option delivery.sink"):
-        copy(spark, cluster, tmp_path / "checkpoint")
-    copy(spark, cluster, tmp_path / "checkpoint", **{"delivery.sink": "the second"})
+        copy(spark, cluster, tmp_path / "checkpoint", **{"delivery.sink": "the first"})
+    copy(spark, cluster, tmp_path / "checkpoint")  # named after its query, which is another one now
     assert [message.value() for message in committed(cluster, "out")] == [b"1", b"1"]
 
 

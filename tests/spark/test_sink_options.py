@@ -132,11 +132,11 @@ def test_wrong_columns_are_refused(columns: str, topic: str | None, told: str) -
 
 
 def test_streaming_sink_writes_exactly_once_unless_told_otherwise() -> None:
-    by_default = sink_options(BROKER | {"topic": "t", "checkpointLocation": "/somewhere/"}).guarantee
+    by_default = sink_options(BROKER | {"topic": "t", "checkpointLocation": "/somewhere"}).guarantee
     assert by_default is not None
     assert not by_default.is_required
-    assert by_default.sink == sink_options(BROKER | {"topic": "t", "checkpointLocation": "/somewhere"}).guarantee.sink  # type: ignore[union-attr]
-    assert by_default.sink != sink_options(BROKER | {"topic": "u", "checkpointLocation": "/somewhere"}).guarantee.sink  # type: ignore[union-attr]
+    # Named after its query: another host may have the same path, and writes to the same cluster.
+    assert by_default.sink is None
     assert sink_options(BROKER | {"delivery.guarantee": "exactly-once"}).guarantee.is_required  # type: ignore[union-attr]
     assert sink_options(BROKER | {"delivery.guarantee": "at-least-once"}).guarantee is None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from odradek.spark.sink_options import Columns
-from odradek.spark.writer import BadRow, records
+from odradek.spark.writer import BadRow, local, records
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 VALUE = Columns(key=False, topic=False, partition=False, headers=False)
@@ -72,3 +74,19 @@ def test_slice_of_a_batch_gives_only_its_rows() -> None:
     rows = batch(value=pa.array(["a", "b", "c"]), partition=pa.array([0, 1, 2], pa.int32()))
     columns = Columns(key=False, topic=False, partition=True, headers=False)
     assert list(records(rows.slice(1, 1), columns, "t")) == [("t", b"b", None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        ("/c", "/c"),
+        ("c/d", "c/d"),
+        ("file:/c", "/c"),
+        ("file:///c", "/c"),
+        ("s3a://bucket/c", None),
+        ("hdfs:/c", None),
+        ("dbfs:/c", None),
+    ],
+)
+def test_checkpoint_that_python_can_read(place: str, path: str | None) -> None:
+    assert local(place) == (None if path is None else Path(path))

@@ -1,20 +1,25 @@
 """One transaction per task of a micro-batch: written once, however often and wherever Spark runs the task."""
 
+import errno
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from odradek.client.admin import Admin
+from odradek.client.transactions_offered import NoTransactions
 from odradek.spark import batch_markers, task_transaction
 from odradek.spark.batch_markers import Marker, MarkerTopic, Wanted
 from odradek.spark.errors import CheckpointMismatch
+from odradek.spark.ownership import Claim
 from odradek.spark.sink_options import sink_options
 from odradek.spark.task_transaction import TaskTransaction
 from odradek.spark.transactional_producer import transactional_config
 from odradek.spark.transactional_writer import Attempt, WriterLost, is_written
+from odradek.spark.writer_door import Door, ask
 from odradek.spark.writers import WRITERS, Writers
 from odradek.testing import Embedded
 from support.waiting import wait_until
@@ -23,9 +28,11 @@ MARKERS = MarkerTopic("app.query-markers")
 
 
 @pytest.fixture
-def config(odradek):
+def config(odradek, monkeypatch):
     admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers})
     admin.create_topics([NewTopic("out", 1)])["out"].result()
+    monkeypatch.setattr(task_transaction, "_REFUSED", {})
+    monkeypatch.setattr(task_transaction, "_TOLD", set())
     yield sink_options({"kafka.bootstrap.servers": odradek.bootstrap_servers, "topic": "out"}).config
     WRITERS.forget()
 
@@ -48,8 +55,8 @@ def attempt(batch, *, task=0, query_id="q", plan=None):
     return Attempt(sink="app.query.0", task=task, batch=batch, query_id=query_id, plan=plan)
 
 
-def write(config, attempt, *values, finish=True, writers=WRITERS):
-    with TaskTransaction(config, MARKERS, attempt, writers=writers) as transaction:
+def write(config, attempt, *values, finish=True, writers=WRITERS, falls_back=False):
+    with TaskTransaction(config, MARKERS, attempt, falls_back=falls_back, writers=writers) as transaction:
         for value in values:
             transaction.send([("out", value.encode(), None)])
         if finish:
@@ -339,3 +346,63 @@ def test_transaction_that_was_open_for_too_long_names_the_setting(hasty, held_li
     wait_until(lambda: has_ended(hasty))
     with pytest.raises(WriterLost, match=r"open for \d+ s, and kafka\.transaction\.timeout\.ms is 2000"):
         transaction.finish()
+
+
+def test_task_remembers_that_the_cluster_refuses_transactions(config, odradek, capsys):
+    """Asking may take ten seconds."""
+    odradek.fail("InitProducerId", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", times=1)
+    write(config, attempt(0), "a", falls_back=True)
+    write(config, attempt(1), "b", falls_back=True)
+    assert WRITERS.count == 0
+    assert committed(config) == ["a", "b"]
+    assert capsys.readouterr().err.count("writes at least once, not exactly once") == 1
+
+
+def test_topic_of_markers_that_is_forbidden_is_named(config, odradek):
+    odradek.fail("CreateTopics", "TOPIC_AUTHORIZATION_FAILED", times=None)
+    with pytest.raises(NoTransactions, match=r"app\.query-markers.*Describe, Read and Write.*delivery\.markers"):
+        write(config, attempt(0), "a")
+    write(config, attempt(0), "a", falls_back=True)
+    assert committed(config) == ["a"]
+
+
+def test_door_that_was_removed_is_replaced(config, other):
+    write(config, attempt(0), "a")
+    Path(WRITERS._opened().path).unlink()
+    write(config, attempt(0, task=1), "b")
+    write(config, attempt(1, task=1), "c", writers=other)
+    assert (WRITERS.count, other.count) == (2, 0)
+
+
+def test_door_stays_open_when_a_connection_cannot_be_accepted():
+    door = Door(lambda request: None)
+    try:
+        listening, refusing = door._socket, RefusingOnce(door._socket)
+        door._socket = refusing
+        ask_nothing(door)  # wakes the accept of the real socket
+        ask_nothing(door)
+        assert refusing.has_refused
+        assert door.is_open
+    finally:
+        door._socket = listening
+        door.close()
+
+
+class RefusingOnce:
+    """A socket of a process with too many open files."""
+
+    def __init__(self, listening):
+        self._listening, self.has_refused = listening, False
+
+    def fileno(self):
+        return self._listening.fileno()
+
+    def accept(self):
+        if not self.has_refused:
+            self.has_refused = True
+            raise OSError(errno.EMFILE, "too many open files")
+        return self._listening.accept()
+
+
+def ask_nothing(door):
+    ask(Claim("token", door.path), "key", attempt(0), [])

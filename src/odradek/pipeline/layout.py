@@ -28,6 +28,10 @@ class Layout:
     state_dir: str
     app: str
 
+    def __post_init__(self) -> None:
+        if self.state_dir.startswith("file:///"):
+            object.__setattr__(self, "state_dir", self.state_dir.removeprefix("file://"))
+
     @property
     def folder(self) -> Path:
         return Path(DEFAULT_STATE_DIR if self.is_remote else self.state_dir) / self.app
@@ -84,6 +88,6 @@ def markers_of(group: str) -> str:
 
 def applications(state_dir: str) -> list[Layout]:
     """The applications that have run from this state directory."""
-    root = Path(DEFAULT_STATE_DIR if "://" in state_dir else state_dir)
+    root = Layout(state_dir, ".").folder
     found = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     return [Layout(state_dir, name) for name in found]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
@@ -50,6 +51,11 @@ NO_LEADER = (
     KafkaError._NOENT,  # noqa: SLF001
     KafkaError.LEADER_NOT_AVAILABLE,
 )
+FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.POLICY_VIOLATION,
+)
 REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION)  # noqa: SLF001
 
 
@@ -61,6 +67,17 @@ class Marker(msgspec.Struct, frozen=True):
 
 class MarkersUnreadable(RuntimeError):
     pass
+
+
+class MarkersRefused(NoTransactions):
+    """This client may not use the topic of markers."""
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        super().__init__(
+            f"the topic of markers {topic!r} cannot be used: {error.str()} ({error.name()}). Grant the user of this "
+            f"client Create (unless it exists), Describe, Read and Write on the topic {topic!r}, or name another "
+            "topic with the option delivery.markers"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +122,16 @@ class MarkerTopic:
 
     def _read(self, config: Mapping[str, str], wanted: Wanted) -> dict[str, Marker]:
         connection = {**QUIET, **connection_of(config)}
-        end = self._end(connection)
-        if not end:
-            return {}
-        reading = _Reading(connection, self.name)
         try:
-            return reading.newest(end, wanted)
-        finally:
-            reading.close()
+            end = self._end(connection)
+            if not end:
+                return {}
+            with closing(_Reading(connection, self.name)) as reading:
+                return reading.newest(end, wanted)
+        except KafkaException as refused:
+            if refused.args[0].code() in FORBIDDEN:
+                raise MarkersRefused(self.name, refused.args[0]) from None
+            raise
 
     def _end(self, connection: Mapping[str, object]) -> int:
         """The high watermark. Creates the topic if it does not exist."""

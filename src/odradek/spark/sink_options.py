@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from odradek.client.java_names import RefusedConfig, librdkafka_config
@@ -120,22 +119,13 @@ def _guarantee(options: Mapping[str, str], config: Mapping[str, str]) -> Guarant
     sink = options.get("delivery.sink")
     markers = options.get("delivery.markers", MARKER_TOPIC)
     return Guarantee(
-        sink=sink or _named_after_checkpoint(options),
+        sink=sink,
         markers=markers,
         is_required=wanted is not None,
         to_begin_again="use `odradek streams reset`"
         if markers != MARKER_TOPIC
         else "set the option delivery.sink to a name that no other sink has",
     )
-
-
-def _named_after_checkpoint(options: Mapping[str, str]) -> str | None:
-    """A query that begins again in the place of a deleted checkpoint has the same name, and another query id."""
-    place = options.get("checkpointlocation")
-    if place is None:
-        return None
-    digest = sha256(place.rstrip("/").encode()).hexdigest()[:16]
-    return f"odradek-sink.{options.get('topic', '')}.{digest}"
 
 
 def _choice(options: Mapping[str, str], name: str, *allowed: str) -> str | None:

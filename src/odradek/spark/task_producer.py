@@ -35,7 +35,7 @@ class DeliveryFailed(RuntimeError):
     """Records of a task were not acknowledged. Others of the same task may have been: a retry writes them again."""
 
     def __init__(self, topic: str, error: KafkaError, count: int = 1, trouble: KafkaError | None = None) -> None:
-        self.error, self.count = error, count
+        self.topic, self.error, self.count = topic, error, count
         seen = f" ({trouble.str()})" if trouble is not None else ""
         advice = f"; {ADVICE[error.name()]}" if error.name() in ADVICE else ""
         records = "a record was" if count == 1 else f"{count} records were"

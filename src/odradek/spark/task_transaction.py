@@ -13,6 +13,7 @@ Markers are records of a compacted topic and not committed offsets: offsets expi
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -21,12 +22,16 @@ from typing import Self
 from odradek.base.limits import MIB
 from odradek.client.transactions_offered import NoTransactions
 from odradek.spark.batch_markers import MarkerTopic
+from odradek.spark.clients import connection_of
 from odradek.spark.task_producer import Record, TaskProducer
 from odradek.spark.transactional_writer import Attempt, TransactionalWriter
 from odradek.spark.writers import WRITERS, Writers, retried
 
 HELD_BYTES_MAX = 16 * MIB
 HELD_RECORDS_MAX = 100_000
+# How long a process writes without transactions before it asks again.
+REFUSED_FOR_S = 300.0
+REFUSED_MAX = 1000
 
 
 class TaskTransaction:
@@ -77,12 +82,20 @@ class TaskTransaction:
         """Returns when the transaction is committed."""
         if self._writing is not None:
             self._writing.send(self._held)
-            self._writing.finish()
+            self._finish_writing(self._writing)
         elif self._held:
             self._write_at_once()
 
+    def _finish_writing(self, writing: _Writing | TaskProducer) -> None:
+        try:
+            writing.finish()
+        except NoTransactions as why:
+            self._without(why)  # the next attempt: the records of this one are gone
+            raise
+
     def _write_at_once(self) -> None:
         try:
+            self._raise_if_refused()
             self._writers.write(self._config, self._markers, self._attempt, self._held)
         except NoTransactions as why:
             producer = self._without(why)
@@ -91,9 +104,20 @@ class TaskTransaction:
 
     def _begun(self) -> _Writing | TaskProducer:
         try:
+            self._raise_if_refused()
             return retried(self._own)
         except NoTransactions as why:
             return self._without(why)
+
+    def _raise_if_refused(self) -> None:
+        """Asking costs ten seconds in each task."""
+        until, why = _REFUSED.get(self._verdict, (0.0, ""))
+        if self._falls_back and time.monotonic() < until:
+            raise NoTransactions(why)
+
+    @property
+    def _verdict(self) -> str:
+        return f"{self._attempt.sink} {self._markers.name} {sorted(connection_of(self._config).items())!r}"
 
     def _own(self) -> _Writing:
         writer = self._writers.own(self._config, self._markers, self._attempt)
@@ -102,6 +126,10 @@ class TaskTransaction:
     def _without(self, why: NoTransactions) -> TaskProducer:
         if not self._falls_back:
             raise why
+        if time.monotonic() >= _REFUSED.get(self._verdict, (0.0, ""))[0]:
+            if len(_REFUSED) >= REFUSED_MAX:
+                _REFUSED.clear()
+            _REFUSED[self._verdict] = time.monotonic() + REFUSED_FOR_S, str(why)
         if str(why) not in _TOLD:
             _TOLD.add(str(why))
             sys.stderr.write(f"{self._attempt.sink} writes at least once, not exactly once: {why}\n")
@@ -143,3 +171,4 @@ class _Writing:
 
 
 _TOLD: set[str] = set()
+_REFUSED: dict[str, tuple[float, str]] = {}

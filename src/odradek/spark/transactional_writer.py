@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 
-from odradek.spark.batch_markers import Marker, MarkersUnreadable, MarkerTopic
+from odradek.spark.batch_markers import FORBIDDEN, Marker, MarkersRefused, MarkersUnreadable, MarkerTopic
 from odradek.spark.errors import CheckpointMismatch
 from odradek.spark.task_producer import POLL_S, DeliveryFailed, Failures, Record, deliver
 from odradek.spark.transactional_producer import initialized
@@ -189,6 +189,8 @@ class TransactionalWriter:
 
     def _judged(self, failed: DeliveryFailed) -> Exception:
         """Whether a new producer might deliver the records that this one cannot."""
+        if failed.topic == self._markers.name and failed.error.code() in FORBIDDEN:
+            return MarkersRefused(failed.topic, failed.error)
         if failed.error.code() not in UNUSABLE:
             return failed
         twins = f". {TWINS.rstrip()}" if failed.error.code() in FENCED else ""

@@ -11,6 +11,8 @@ foreachBatch, as streams do), and a batch without `mode("append")`.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -132,17 +134,42 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """In output mode Complete each micro-batch appends the whole result: the newest record of a key is valid."""
     sink = _sink(options, schema)
-    if sink.guarantee is not None:
-        sink = replace(sink, guarantee=replace(sink.guarantee, plan=newest_plan(options)))
-    return StreamWriter(sink)
-
-
-def newest_plan(options: Mapping[str, str]) -> str | None:
-    """A digest of what Spark has planned for the next micro-batch. None if only Spark can read the checkpoint."""
+    if sink.guarantee is None:
+        return StreamWriter(sink)
     place = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
     if place is None:
-        return None
-    plans = [path for path in Path(place.removeprefix("file:"), "offsets").glob("[0-9]*") if path.name.isdigit()]
+        return StreamWriter(sink)
+    if (checkpoint := local(place)) is None:
+        _tell_at_least_once(place, sink.guarantee)
+        return StreamWriter(replace(sink, guarantee=None))
+    return StreamWriter(replace(sink, guarantee=replace(sink.guarantee, plan=newest_plan(checkpoint))))
+
+
+def _tell_at_least_once(place: str, guarantee: Guarantee) -> None:
+    """At least once: a record that is there twice is better than one that is missing."""
+    why = (
+        f"only Spark can read the checkpoint in {place}, so one that is older than the results would not be noticed, "
+        "and records would be missing"
+    )
+    if guarantee.is_required:
+        raise RefusedOption(f"delivery.guarantee: exactly-once is not possible: {why}; use a local checkpointLocation")
+    if place not in _TOLD:
+        _TOLD.add(place)
+        sys.stderr.write(f"the sink writes at least once, not exactly once: {why}\n")
+
+
+_TOLD: set[str] = set()
+
+
+def local(place: str) -> Path | None:
+    """The directory of a checkpoint; None if only Spark can read it."""
+    path = re.sub(r"^file:(//)?(?=/)", "", place)
+    return None if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", path) else Path(path)
+
+
+def newest_plan(checkpoint: Path) -> str | None:
+    """A digest of what Spark has planned for the next micro-batch."""
+    plans = [path for path in (checkpoint / "offsets").glob("[0-9]*") if path.name.isdigit()]
     newest = max(plans, key=lambda path: int(path.name), default=None)
     return None if newest is None else sha256(newest.read_bytes()).hexdigest()[:16]
 

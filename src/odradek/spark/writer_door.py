@@ -11,6 +11,7 @@ import os
 import pickle
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from secrets import token_hex
 from struct import Struct
 from typing import cast
 
+from odradek.client.transactions_offered import NoTransactions
 from odradek.spark.errors import CheckpointMismatch
 from odradek.spark.ownership import Claim, private_folder
 from odradek.spark.task_producer import Record
@@ -26,6 +28,7 @@ from odradek.spark.transactional_writer import Attempt, WriterLost
 LENGTH = Struct(">q")
 ANSWER_WITHIN_S = 300.0
 WAITING_MAX = 16
+RETRY_S = 0.1
 
 
 class WriteRefused(RuntimeError):
@@ -71,9 +74,17 @@ class Door:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(self.path)
         self._socket.listen(WAITING_MAX)
-        threading.Thread(target=self._listen, name="odradek-sink-door", daemon=True).start()
+        self._is_closed = False
+        self._listening = threading.Thread(target=self._listen, name="odradek-sink-door", daemon=True)
+        self._listening.start()
+
+    @property
+    def is_open(self) -> bool:
+        """False if nobody can come in, as when a cleaner of temporary files removed the socket."""
+        return not self._is_closed and self._listening.is_alive() and Path(self.path).exists()
 
     def close(self) -> None:
+        self._is_closed = True
         self._socket.close()
         with contextlib.suppress(FileNotFoundError):
             Path(self.path).unlink()
@@ -82,8 +93,11 @@ class Door:
         while True:
             try:
                 connection, _ = self._socket.accept()
-            except OSError:  # closed
-                return
+            except OSError:
+                if self._is_closed or self._socket.fileno() < 0:
+                    return
+                time.sleep(RETRY_S)  # too many open files, for example
+                continue
             threading.Thread(target=self._talk, args=[connection], name="odradek-sink-request", daemon=True).start()
 
     def _talk(self, connection: socket.socket) -> None:
@@ -96,8 +110,8 @@ class Door:
             self._serve(request)
         except WriterLost as lost:
             return Answer(WriterLost, str(lost))
-        except CheckpointMismatch as mismatch:
-            return Answer(CheckpointMismatch, str(mismatch))
+        except (CheckpointMismatch, NoTransactions) as expected:
+            return Answer(type(expected), str(expected))
         except Exception as refused:  # noqa: BLE001 the process that asked raises it
             return Answer(WriteRefused, str(refused))
         return Answer()

@@ -103,7 +103,11 @@ class Writers:
         return writer
 
     def _opened(self) -> Door:
-        if self._door is None or self._process != os.getpid():  # threads and sockets do not survive a fork
+        is_forked = self._process != os.getpid()  # threads and sockets do not survive a fork
+        if self._door is not None and not is_forked and not self._door.is_open:
+            self._door.close()
+            self._door = None
+        if self._door is None or is_forked:
             self._door, self._process = Door(self._serve), os.getpid()
         return self._door
 

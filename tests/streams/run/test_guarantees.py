@@ -11,7 +11,7 @@ from odradek.spark.sink_options import sink_options
 from odradek.spark.transactional_writer import Attempt, TransactionalWriter
 from odradek.streams import App, PipelineError
 from odradek.streams.run import guarantees
-from odradek.streams.run.guarantees import check_checkpoints, decided
+from odradek.streams.run.guarantees import check_checkpoints, decided, deciding
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,21 @@ def test_exactly_once_that_was_asked_for_is_refused_there(odradek):
 def test_producer_without_idempotence_writes_at_least_once(odradek):
     app = application(odradek, config={"acks": "1"})
     assert decided(app, app.settings).delivery == "at-least-once"
+
+
+@pytest.mark.parametrize(("place", "delivery"), [("s3a://b/streams", "at-least-once"), ("file:///s", "exactly-once")])
+def test_checkpoints_that_only_spark_can_read_mean_at_least_once(odradek, place, delivery):
+    app = application(odradek, state_dir=place)
+    assert decided(app, app.settings).delivery == delivery
+
+
+def test_markers_that_may_not_be_read_mean_at_least_once_and_are_named(odradek, caplog):
+    odradek.fail("CreateTopics", "TOPIC_AUTHORIZATION_FAILED", times=None)
+    app = application(odradek)
+    with caplog.at_level(logging.WARNING):
+        assert deciding(app, app.queries(), app.settings).result(60).delivery == "at-least-once"
+    assert "the topic of markers 'shop.orders-markers' cannot be used" in caplog.text
+    assert "Create (unless it exists), Describe, Read and Write" in caplog.text
 
 
 @pytest.fixture

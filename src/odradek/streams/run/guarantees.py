@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from odradek.client.java_names import librdkafka_config
 from odradek.client.transactions_offered import NoTransactions
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.layout import Layout, markers_of
-from odradek.spark.batch_markers import Marker, MarkerTopic
+from odradek.spark.batch_markers import Marker, MarkersUnreadable, MarkerTopic
 from odradek.spark.sink_options import sink_options
 from odradek.spark.task_producer import Failures
 from odradek.spark.transactional_producer import initialized
@@ -36,7 +36,10 @@ def deciding(app: Application, queries: Sequence[Query], settings: Settings) -> 
 
     def decide() -> Settings:
         in_use = decided(app, settings)
-        check_checkpoints(Layout(settings.state_dir, app.name), queries, in_use)
+        try:
+            check_checkpoints(Layout(settings.state_dir, app.name), queries, in_use)
+        except NoTransactions as refused:
+            return _without(app, settings, str(refused))
         return in_use
 
     thread = ThreadPoolExecutor(1, "odradek-guarantee")
@@ -52,6 +55,10 @@ def decided(app: Application, settings: Settings) -> Settings:
     why = _why_not(app.name, settings)
     if why is None:
         return settings.over(delivery=EXACTLY_ONCE)
+    return _without(app, settings, why)
+
+
+def _without(app: Application, settings: Settings, why: str) -> Settings:
     if settings.delivery == EXACTLY_ONCE:
         raise PipelineError(
             f"{app.name} cannot write exactly once on {settings.bootstrap}",
@@ -64,6 +71,11 @@ def decided(app: Application, settings: Settings) -> Settings:
 
 
 def _why_not(app: str, settings: Settings) -> str | None:
+    if Layout(settings.state_dir, app).is_remote:
+        return (
+            f"only Spark can read the checkpoints in {settings.state_dir}, so one that is older than the results would "
+            "not be noticed, and records would be missing"
+        )
     options = {"kafka.bootstrap.servers": settings.bootstrap, "topic": "any"}
     options |= {f"kafka.{name}": value for name, value in settings.config.items()}
     given = sink_options(options)
@@ -95,9 +107,20 @@ def check_checkpoints(layout: Layout, queries: Sequence[Query], settings: Settin
         if not query.writes:
             continue
         group = layout.group(query.name)
-        markers = MarkerTopic(markers_of(group)).all(config, f"{group}.")
+        markers = _markers(markers_of(group), config, f"{group}.")
         if markers:
             _check(layout, query, max(markers.values(), key=lambda marker: marker.batch))
+
+
+def _markers(topic: str, config: Mapping[str, str], prefix: str) -> dict[str, Marker]:
+    try:
+        return MarkerTopic(topic).all(config, prefix)
+    except (KafkaException, MarkersUnreadable) as unreadable:
+        raise PipelineError(
+            f"the internal topic {topic} cannot be read",
+            why=str(unreadable),
+            instead=f"a start when it can; or delivery={AT_LEAST_ONCE!r}, which needs no markers",
+        ) from None
 
 
 def _check(layout: Layout, query: Query, newest: Marker) -> None:
