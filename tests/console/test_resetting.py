@@ -61,7 +61,19 @@ def test_a_form_applies_exactly_what_the_preview_showed():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "[[1]]", '[["a", -1, 0]]', '[["a", 0, -5]]', '[["a", 0, 9223372036854775808]]', "null"]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "[[1]]",
+        '[["a", -1, 0]]',
+        '[["a", 0, -5]]',
+        '[["a", 0, 9223372036854775808]]',
+        "null",
+        '[["a", Infinity, 0]]',
+        "[" * 100_000,
+    ],
 )
 def test_an_incomplete_form_is_refused(text):
     with pytest.raises(BadTarget):

@@ -105,7 +105,7 @@ def from_field(text: str) -> dict[Place, int]:
     try:
         rows = json.loads(text)
         found = {(str(topic), int(partition)): int(offset) for topic, partition, offset in rows}
-    except (ValueError, TypeError) as wrong:
+    except (ValueError, TypeError, OverflowError, RecursionError) as wrong:
         raise BadTarget(f"the form is incomplete: {wrong}") from None
     if not found or any(partition < 0 or not 0 <= offset <= OFFSET_MAX for (_, partition), offset in found.items()):
         raise BadTarget("the form is incomplete")

@@ -22,11 +22,11 @@ from odradek.connect.converters.registry import Registry, Stored
 from odradek.connect.interface import RetriableError
 from odradek.console.decoding import protobuf
 from odradek.console.decoding.avro import AvroSchema
-from odradek.console.decoding.choosing import NAMES, UnknownDecoder, chosen
+from odradek.console.decoding.choosing import NAMES, UnknownDecoder, _as_document, chosen
 from odradek.console.decoding.interface import Undecodable
 from odradek.console.decoding.proto_text import parsed_proto
 from odradek.console.decoding.protobuf import ProtobufSchema, without_schema
-from odradek.console.decoding.schemas import FAILURE_S, UNKNOWN_MAX, Schemas
+from odradek.console.decoding.schemas import FAILURE_S, UNKNOWN_MAX, Found, Schemas
 from support.schema_registry import schema_registry
 
 CHARS = 10_000
@@ -458,6 +458,20 @@ def test_hostile_protobuf_is_refused_or_cut(monkeypatch: pytest.MonkeyPatch):
 def test_bad_proto_files_are_refused(text: str, told: str):
     with pytest.raises(Undecodable, match=told):
         ProtobufSchema(text)
+
+
+def test_schema_with_its_own_well_known_types_is_refused():
+    own = 'syntax = "proto3"; package google.protobuf; message Timestamp { string seconds = 1; int32 other = 2; }'
+    with pytest.raises(Undecodable, match=r"google\.protobuf\.Timestamp is not as expected"):
+        ProtobufSchema(own).document(b"\x00" + b"\x0a\x01x")
+
+
+def test_document_that_is_nested_too_deep_is_shown_as_such():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    found = _as_document(deep, Found("avro", "Deep", None), 100, "", pretty=False)
+    assert (found.failed, "nested too deep" in found.why) == (True, True)
 
 
 def test_proto2_fields_have_presence():

@@ -135,6 +135,7 @@ def test_null_and_unreadable_values_differ() -> None:
         ("key", 4, "expected a test after key"),
         ("value.a == null or value.b > null", 30, "null can be tested only"),
         (r'value.a == "\q"', 12, "escape"),
+        (r'value ~ "\ud800"', 9, "half of a pair"),
         ("12monkeys == 1", 1, "neither a number nor a name"),
         ("__import__('os').system('x')", 1, "no field __import__"),
         ("value.a == 1; import os", 13, "';'"),

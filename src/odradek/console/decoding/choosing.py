@@ -54,7 +54,10 @@ def chosen(name: str, schemas: Schemas | None, schema_text: str = "") -> Decoder
 
 
 def _as_document(document: object, found: Found, chars_max: int, why: str, *, pretty: bool) -> Shown:
-    text, is_cut = cut(json_text(document, pretty=pretty), chars_max)
+    try:
+        text, is_cut = cut(json_text(document, pretty=pretty), chars_max)
+    except RecursionError:
+        return Shown(kind=found.kind, text="", why="it is nested too deep to be shown", schema=found.name, failed=True)
     return Shown(kind=found.kind, text=text, why=why, schema=found.name, is_cut=is_cut)
 
 

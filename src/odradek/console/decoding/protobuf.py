@@ -147,7 +147,11 @@ class ProtobufSchema:
     def document(self, data: bytes) -> Any:  # noqa: ANN401
         """A body in Confluent's framing, without the schema's id: the path of the message comes first."""
         message, at = self._chosen(data)
-        return _Typed(self._file).message(message, data[at:], DEPTH_MAX)
+        try:
+            return _Typed(self._file).message(message, data[at:], DEPTH_MAX)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as strange:
+            # For example a schema with its own google.protobuf.Timestamp, whose fields are others.
+            raise Undecodable(f"the schema of {message.full_name} is not as expected: {strange!r}") from strange
 
     def _chosen(self, data: bytes) -> tuple[ProtoMessage, int]:
         count, at = _signed(data, 0)

@@ -82,11 +82,16 @@ def _unquoted(written: str, column: int) -> str:
     if written[0] == "'":
         inner = re.sub(r'\\(.)|(")', lambda m: "'" if m[1] == "'" else '\\"' if m[2] else m[0], inner, flags=re.DOTALL)
     try:
-        return str(json.loads(f'"{inner}"', strict=False))
+        found = str(json.loads(f'"{inner}"', strict=False))
     except ValueError:
         raise BadFilter(
             column, r"this text has an unknown escape; write \\ for a backslash, and \", \n, \t or \u00e9"
         ) from None
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise BadFilter(column, r"this text has half of a pair of \ud800 to \udfff: no text has that") from None
+    return found
 
 
 def _unknown(text: str, at: int) -> str:

@@ -47,4 +47,7 @@ def _cell(decoder: Decoder, data: bytes | None, chars_max: int) -> dict[str, Any
 def _text(value: object) -> str:
     if value is None or value is UNREADABLE:
         return ""
-    return (value if isinstance(value, str) else json_text(value, pretty=False))[:CELL_CHARS_MAX]
+    try:
+        return (value if isinstance(value, str) else json_text(value, pretty=False))[:CELL_CHARS_MAX]
+    except RecursionError:
+        return "(nested too deep to be shown)"

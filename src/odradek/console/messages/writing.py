@@ -86,22 +86,42 @@ def _bytes(what: str, text: str, encoding: str) -> bytes | None:
 
 
 def _headers(text: str) -> list[tuple[str, bytes | str | None]]:
-    """Lines of `name: value`. A value that begins with 0x is hex; a name alone has a null value."""
+    """Lines of `name: value`. A value that begins with 0x is hex; a name alone has a null value.
+
+    A name in double quotes is a JSON string: it may have colons, outer spaces and line breaks.
+    """
     found: list[tuple[str, bytes | str | None]] = []
     for line in filter(None, text.split("\n")):
-        name, colon, value = line.partition(":")
+        name, colon, value = _quoted(line) if line.startswith('"') else _plain(line)
         value = value.removeprefix(" ")
-        if not name.strip():
-            raise Refused(NOTHING_WRITTEN, f"the header {line[:60]!r} has no name; write name: value")
         if not colon:
-            found.append((name.strip(), None))
+            found.append((name, None))
         elif re.fullmatch(r"0x([0-9a-fA-F]{2})*", value):
-            found.append((name.strip(), bytes.fromhex(value[2:])))
+            found.append((name, bytes.fromhex(value[2:])))
         else:
-            found.append((name.strip(), value))
+            found.append((name, value))
     if len(found) > HEADERS_MAX:
         raise Refused(NOTHING_WRITTEN, f"at most {HEADERS_MAX} headers")
     return found
+
+
+def _plain(line: str) -> tuple[str, str, str]:
+    name, colon, value = line.partition(":")
+    if not name.strip():
+        raise Refused(NOTHING_WRITTEN, f"the header {line[:60]!r} has no name; write name: value")
+    return name.strip(), colon, value
+
+
+def _quoted(line: str) -> tuple[str, str, str]:
+    try:
+        name, end = json.JSONDecoder().raw_decode(line)
+        name.encode()
+    except ValueError:
+        raise Refused(NOTHING_WRITTEN, f"the header {line[:60]!r} has a quoted name that is no JSON string") from None
+    rest = line[end:].lstrip()
+    if rest and not rest.startswith(":"):
+        raise Refused(NOTHING_WRITTEN, f'the header {line[:60]!r} has no colon after its name; write "name": value')
+    return name, rest[:1], rest[1:]
 
 
 def _partition(text: str, partitions: int) -> int | None:
@@ -141,6 +161,8 @@ def headers_text(headers: Sequence[tuple[str, bytes | None]]) -> str:
 
 
 def _header_text(name: str, value: bytes | None) -> str:
+    if not name or not name.isprintable() or name != name.strip() or ":" in name or name.startswith('"'):
+        name = json.dumps(name)
     if value is None:
         return name
     try:

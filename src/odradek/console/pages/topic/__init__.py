@@ -22,7 +22,7 @@ def topic_routes(pages: TopicPages) -> Sequence[BaseRoute]:
         Route("/topics/{topic}/search", messages.search),
         Route("/topics/{topic}/live", messages.live),
         Route("/topics/{topic}/export.{form}", messages.export),
-        Route("/topics/{topic}/messages/{partition:int}/{offset:int}", messages.one),
+        Route("/topics/{topic}/messages/{partition}/{offset}", messages.one),
         Route("/topics/{topic}/produce", produce.page),
         Route("/topics/{topic}/produce", produce.send, methods=["POST"]),
         Route("/topics/{topic}/partitions", overview.partitions),

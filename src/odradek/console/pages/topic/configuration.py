@@ -31,8 +31,9 @@ class Configuration:
     def _change(self, request: Request, fields: Mapping[str, str]) -> Response:
         console, topic = self._pages.console, self._pages.topic(request)
         name = fields.get("name", "")
-        value = None if fields.get("action") == "reset" else fields.get("value", "").strip()[:VALUE_CHARS_MAX]
+        value = None if fields.get("action") == "reset" else fields.get("value", "").strip()
         try:
+            _require_short(name, value or "")
             change_config(console.cluster, Kind.TOPIC, topic.name, name, value)
         except Refused as refused:
             return self._shown(request, name, value or "", str(refused), status=400)
@@ -67,6 +68,13 @@ class Configuration:
             is_own=_is_own,
             readable=readable,
         )
+
+
+def _require_short(name: str, value: str) -> None:
+    """Raises Refused: a value that is cut would be another one."""
+    if len(value) > VALUE_CHARS_MAX:
+        why = f"the value has {len(value)} characters; at most {VALUE_CHARS_MAX} are allowed"
+        raise Refused(f"{name[:100]} is not changed", why)
 
 
 def _is_own(config: Config) -> bool:

@@ -27,6 +27,7 @@ from odradek.web.work import Patient, WorkStream
 # Parameters that only say how messages are shown: links to a message keep them.
 SHOWING = ("key", "value", "key_schema", "value_schema")
 PARTITIONS_IN_LIST_MAX = 200
+NUMBER_CHARS_MAX = 19
 
 
 class Messages:
@@ -81,7 +82,7 @@ class Messages:
 
     def one(self, request: Request) -> Response:
         topic = self._pages.topic(request)
-        partition, offset = request.path_params["partition"], request.path_params["offset"]
+        partition, offset = _number(request.path_params["partition"]), _number(request.path_params["offset"])
         try:
             source, ready = self._prepared(request, topic)
             seen = one.found(source, ready, partition, offset, lambda: None)
@@ -139,6 +140,12 @@ class Messages:
             if not free:
                 raise CannotRead("too many searches run already; stop one of them, or try later")
             yield from exporting.exported(source, ready, form, _nothing)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > NUMBER_CHARS_MAX:
+        raise HttpError(404, f"{text[:40]!r} is no partition and no offset", "there is no message at this address")
+    return int(text)
 
 
 class _File(StreamingResponse):
