@@ -95,7 +95,9 @@ def fail_in_the_middle(config, attempt, records):
 
 def open_transaction(config, transactional_id, topic, key, value=b'{"batch": 0, "query_id": "q"}'):
     """What a task leaves behind that was killed before its commit."""
-    producer = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": transactional_id})
+    producer = Producer(
+        {"bootstrap.servers": config["bootstrap.servers"], "transactional.id": transactional_id, "log_level": 0}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, value, key, partition=0)
@@ -208,7 +210,9 @@ def test_older_attempt_of_a_large_task_that_wakes_up_is_fenced(config, held_litt
 
 def test_worker_that_was_fenced_by_another_host_initializes_its_id_again(config):
     write(config, attempt(0), "a")
-    elsewhere = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": "app.query.0.0"})
+    elsewhere = Producer(
+        {"bootstrap.servers": config["bootstrap.servers"], "transactional.id": "app.query.0.0", "log_level": 0}
+    )
     elsewhere.init_transactions(30)
     write(config, attempt(1), "b")
     assert committed(config) == ["a", "b"]
@@ -275,7 +279,7 @@ def test_marker_of_a_micro_batch_covers_that_one_alone(batch, written):
 
 
 def test_open_transaction_of_another_sink_is_left_alone(config, monkeypatch):
-    """Its marker may be about to be committed: nobody needs to wait for it."""
+    """Its marker may be about to be committed, and does not matter to this sink."""
     monkeypatch.setattr(batch_markers, "STUCK_AFTER_S", 0.1)
     write(config, attempt(0), "a")
     other = open_transaction(config, "another.0", MARKERS.name, b"another.0")
@@ -295,7 +299,9 @@ def test_newer_micro_batch_of_the_same_sink_is_not_aborted():
 
 def test_large_task_does_not_use_a_producer_that_was_fenced(config, held_little):
     write(config, attempt(0), "a")
-    elsewhere = Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": "app.query.0.0"})
+    elsewhere = Producer(
+        {"bootstrap.servers": config["bootstrap.servers"], "transactional.id": "app.query.0.0", "log_level": 0}
+    )
     elsewhere.init_transactions(30)
     write(config, attempt(1), *"bcdef")
     assert committed(config) == [*"abcdef"]

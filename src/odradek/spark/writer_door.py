@@ -80,7 +80,7 @@ class Door:
 
     @property
     def is_open(self) -> bool:
-        """False if nobody can come in, as when a cleaner of temporary files removed the socket."""
+        """False if no process can connect, as when a cleaner of temporary files removed the socket."""
         return not self._is_closed and self._listening.is_alive() and Path(self.path).exists()
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ class Writers:
             retried(lambda: self._write_with(self.own(config, markers, attempt), attempt, records))
 
     def own(self, config: Mapping[str, str], markers: MarkerTopic, attempt: Attempt) -> TransactionalWriter:
-        """Always a new one: it fences an older attempt, which may be writing with the one that is kept."""
+        """Always a new one: it fences an older attempt, which may be writing with the kept producer."""
         return self._initialized(config, markers, attempt, key_of(config, attempt))
 
     def drop(self, writer: TransactionalWriter) -> None:

@@ -57,6 +57,12 @@ def test_checkpoints_that_only_spark_can_read_mean_at_least_once(odradek, place,
     assert decided(app, app.settings).delivery == delivery
 
 
+def test_state_directory_may_be_the_url_of_a_local_one(tmp_path):
+    settings = App("shop", state_dir=f"file://{tmp_path}").application.settings.located()
+    assert settings.state_dir == str(tmp_path)
+    assert Layout(f"file://{tmp_path}", "shop").folder == tmp_path / "shop"
+
+
 def test_markers_that_may_not_be_read_mean_at_least_once_and_are_named(odradek, caplog):
     odradek.fail("CreateTopics", "TOPIC_AUTHORIZATION_FAILED", times=None)
     app = application(odradek)

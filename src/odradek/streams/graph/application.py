@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.pipeline.errors import Origin
+from odradek.pipeline.layout import Layout
 from odradek.streams.graph.graph import Graph
 from odradek.streams.graph.planning import Query, plan
 from odradek.streams.graph.settings import Settings
@@ -20,4 +21,4 @@ class Application:
     def queries(self, settings: Settings | None = None) -> tuple[Query, ...]:
         """What a run would start, with these settings or its own."""
         in_use = settings or self.settings
-        return plan(self.graph, state_on_disk="://" not in in_use.state_dir)
+        return plan(self.graph, state_on_disk=not Layout(in_use.state_dir, self.name).is_remote)

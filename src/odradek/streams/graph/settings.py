@@ -44,8 +44,8 @@ class Settings:
 
     def located(self) -> Settings:
         """The state directory by its whole path: the JVM may be at home elsewhere."""
-        remote = "://" in self.state_dir
-        return self if remote else replace(self, state_dir=str(Path(self.state_dir).absolute()))
+        place = self.state_dir.removeprefix("file://") if self.state_dir.startswith("file:///") else self.state_dir
+        return self if "://" in place else replace(self, state_dir=str(Path(place).absolute()))
 
     def from_environment(self) -> Settings:
         return self.over(**{name: os.environ.get(variable) for name, variable in ENVIRONMENT.items()})
