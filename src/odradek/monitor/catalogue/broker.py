@@ -63,7 +63,7 @@ UNDER_REPLICATED = gauge(
             "unavailable."
         ),
         action=(
-            "`odradek cluster health` names the brokers that are missing. Start those that are dead. If all run, a "
+            "`odradek cluster health` names the brokers that are missing. Start the dead ones. If all run, a "
             "follower is too slow: look at its disk and at EventLoopSlow."
         ),
     ),
@@ -82,7 +82,7 @@ UNDER_MIN_ISR = gauge(
             "in-sync replicas than min.insync.replicas."
         ),
         action=(
-            "Start the brokers that `odradek cluster health` names as missing. If one is lost for good, move its "
+            "Start the brokers that `odradek cluster health` names as missing. If one is lost permanently, move its "
             "replicas to other brokers with `odradek cluster reassign`. A lower min.insync.replicas allows writes at "
             "once, with fewer copies."
         ),

@@ -54,8 +54,8 @@ CURRENT_STATE = state(
         ),
         action=(
             "If all nodes report this, start controllers until a majority of the voters runs: `odradek cluster health` "
-            "names those that cannot be reached. If only this node does, it cannot reach the others: look at its "
-            "network and its log."
+            "names the unreachable voters. If only this node does, it cannot reach the others: look at its network "
+            "and its log."
         ),
     ),
     attribute="current-state",
@@ -171,8 +171,8 @@ ACTIVE_CONTROLLERS = gauge(
         severity=Severity.CRITICAL,
         summary="The cluster {{ $labels.job }} has no active controller: topics, leaders and ISRs cannot change.",
         action=(
-            "Start controllers until a majority of the voters runs. `odradek cluster health` names those that cannot "
-            "be reached. If a majority runs, their logs say why they elect none."
+            "Start controllers until a majority of the voters runs. `odradek cluster health` names the unreachable "
+            "voters. If a majority runs, their logs say why they elect none."
         ),
     ),
 )
@@ -191,8 +191,8 @@ FENCED_BROKERS = gauge(
             "controller."
         ),
         action=(
-            "`odradek cluster health` names them. Start those that are dead. If such a broker runs, its log says what "
-            "it waits for. Unregister a broker that is gone for good, after its replicas were moved: `kafka-cluster "
+            "`odradek cluster health` names them. Start the dead ones. If such a broker runs, its log says what "
+            "it waits for. Unregister a broker that is gone permanently, after its replicas were moved: `kafka-cluster "
             "unregister`."
         ),
     ),
@@ -212,7 +212,7 @@ OFFLINE_PARTITIONS = gauge(
         summary="{{ $value }} partitions of {{ $labels.job }} have no leader: nothing is written or read there.",
         action=(
             "`odradek cluster health` names the partitions and the brokers that have their replicas: start one of "
-            "them. If all in-sync replicas are lost for good, `odradek cluster elect --unclean` elects another "
+            "them. If all in-sync replicas are lost permanently, `odradek cluster elect --unclean` elects another "
             "replica, and records that it lacks are lost."
         ),
     ),
