@@ -26,13 +26,18 @@ def test_kafka_connect_py_manages_a_connector(service: Service, broker: Embedded
     assert wrong["error_count"] == 1
     created = client.create_connector({"name": "py", "config": CONFIG})
     assert (created["name"], created["type"]) == ("py", "source")
-    eventually(lambda: [task["state"] for task in client.get_connector_status("py")["tasks"]] == ["RUNNING"])
+
+    def is_running() -> bool:
+        return [task["state"] for task in client.get_connector_status("py")["tasks"]] == ["RUNNING"]
+
+    eventually(is_running)
     assert client.list_connectors(expand="status", state="RUNNING", pattern="p.").keys() == {"py"}
     assert client.get_connector_config("py")["rate"] == "100"
     assert client.update_connector("py", {**CONFIG, "name": "py", "rate": "50"})["config"]["rate"] == "50"
     eventually(lambda: client.list_connector_topics("py") == {"py": {"topics": ["generated"]}})
     client.reset_connector_topics("py")
     assert [each["id"] for each in client.list_connector_tasks("py")] == [{"connector": "py", "task": 0}]
+    eventually(is_running)  # with the changed config; until then the task has no status
     assert client.get_connector_task_status("py", 0)["id"] == 0
     client.restart_connector_task("py", 0)
     client.restart_connector("py", include_tasks=True)
