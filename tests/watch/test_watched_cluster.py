@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,32 @@ def test_the_first_group_of_a_cluster_and_groups_of_new_topics_are_found_soon(od
     for topic in ("first", "second"):
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
         wait_until(lambda topic=topic: is_found(topic), f"the group of {topic}", every_s=0.2)
+
+
+def test_cluster_whose_groups_commit_all_the_time_becomes_ready(odradek):
+    """librdkafka never reports the end of a partition whose every fetch returns records."""
+    admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0})
+    admin.create_topics([NewTopic("busy", 1, 1)])["busy"].result(60)
+    place = ConsumerGroupTopicPartitions("busy", [TopicPartition("busy", 0, 0)])
+    stopping, committed = threading.Event(), threading.Event()
+
+    def commit() -> None:
+        while not stopping.is_set():
+            admin.alter_consumer_group_offsets([place])["busy"].result(60)
+            committed.set()
+
+    committing = threading.Thread(target=commit)
+    committing.start()
+    cluster = WatchedCluster(ClusterSettings(name="busy", servers=odradek.bootstrap_servers), LagSettings())
+    try:
+        assert committed.wait(60)
+        cluster.start()
+        wait_until(lambda: cluster.is_ready, "it is ready")
+        assert cluster.groups() == ["busy"]
+    finally:
+        stopping.set()
+        committing.join()
+        cluster.stop()
 
 
 def test_a_cluster_that_cannot_be_reached_stays_unreachable(monkeypatch, caplog):

@@ -24,6 +24,7 @@ RECORDS_AT_ONCE = 5_000
 FETCH_WAIT_MS = 500
 FETCH_BYTES_MIN, FETCH_BYTES_MAX = 128 * KIB, 1 * MIB
 LATEST_MS = -1
+OFFSET_MAX = 2**63 - 1
 
 Place = tuple[str, int]  # topic, partition
 Records = tuple[list[bytes | None], list[bytes | None]]  # keys, values
@@ -64,8 +65,9 @@ class ClusterClient:
         self._asking = Consumer(ours)
         # The last offset that was returned, by partition of `__consumer_offsets`.
         self._read: dict[int, int] = {}
-        # Its partitions whose end was not reached yet.
+        # Its partitions of which the records from before the start were not all read yet, and where those end.
         self.unread: set[int] = set()
+        self._past_ends: Mapping[int, int] = {}
 
     def layout(self) -> Layout:
         """Raises KafkaException."""
@@ -99,9 +101,14 @@ class ClusterClient:
                     break
                 yield from (((tp.topic, tp.partition), tp.offset) for tp in answers if tp.error is None)
 
-    def read_commits(self, starts: Mapping[int, int | None]) -> None:
-        """Reads these partitions of `__consumer_offsets`, each from an offset or, with None, from the beginning."""
+    def read_commits(self, starts: Mapping[int, int | None], ends: Mapping[int, int]) -> None:
+        """Reads these partitions of `__consumer_offsets`, each from an offset or, with None, from the beginning.
+
+        `ends`: their log ends now. librdkafka reports the end of a partition only after an empty fetch, and there is
+        none while groups commit all the time.
+        """
         self.unread = set(starts)
+        self._past_ends = ends
         self._read.clear()
         self._reading.assign(
             [
@@ -123,6 +130,8 @@ class ClusterClient:
                 run = [message for message in run if message.offset() > self._read[partition]]
             if run:
                 self._read[partition] = run[-1].offset()
+                if run[-1].offset() + 1 >= self._past_ends.get(partition, OFFSET_MAX):
+                    self.unread.discard(partition)
                 runs.append((list(map(Message.key, run)), list(map(Message.value, run))))
         return runs
 

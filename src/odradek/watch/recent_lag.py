@@ -78,7 +78,8 @@ class RecentLag:
         leaders = {place: self._layout.leaders[place] for place in wanted if place in self._layout.leaders}
         ends = self._client.log_ends(leaders)
         each = RECORDS_MAX // max(len(ends), 1)
-        self._client.read_commits({partition: max(end - each, 0) for (_, partition), end in ends.items()})
+        starts = {partition: max(end - each, 0) for (_, partition), end in ends.items()}
+        self._client.read_commits(starts, {partition: end for (_, partition), end in ends.items()})
 
     def _read(self) -> None:
         deadline_s = time.monotonic() + READ_TIMEOUT_S

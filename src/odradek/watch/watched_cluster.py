@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from odradek.monitor.lag.cluster_lag import ClusterLag, GroupLag, GroupSummary
 from odradek.monitor.lag.settings import LagSettings
-from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout, Records
+from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout, Place, Records
 from odradek.watch.commit_records import Assigned, Commits, GroupDeleted, GroupEvent, OffsetDeleted, group_events
 from odradek.watch.past_ends import past_ends
 
@@ -166,17 +166,18 @@ class WatchedCluster:
             self._look_at_topics_soon()  # the first group creates it
         if before is None or before.partitions.get(OFFSETS_TOPIC, 0) != offsets_partitions:
             # Log ends come first: commits of topics without a known end are dropped.
-            self._look_at_ends(client)
-            client.read_commits(dict.fromkeys(range(offsets_partitions)))
+            ends = self._look_at_ends(client)
+            past = {partition: end for (topic, partition), end in ends.items() if topic == OFFSETS_TOPIC}
+            client.read_commits(dict.fromkeys(range(offsets_partitions)), past)
 
     def _look_at_topics_soon(self) -> None:
         """Not sooner than the next look at log ends, however many reasons there are."""
         self._next_topics_s = min(self._next_topics_s, max(self._next_ends_s, time.monotonic()))
 
-    def _look_at_ends(self, client: ClusterClient) -> None:
+    def _look_at_ends(self, client: ClusterClient) -> Mapping[Place, int]:
         layout = self._layout
         if layout is None:
-            return
+            return {}
         ends = client.log_ends(layout.leaders)
         if len(ends) < len(layout.leaders):
             self._next_topics_s = 0.0  # a leader did not answer: another one may lead by now
@@ -187,6 +188,7 @@ class WatchedCluster:
         with self._lock:
             for topic, found in by_topic.items():
                 self._lag.log_ends(topic, layout.partitions[topic], found, at_ms)
+        return ends
 
     def _look_into_the_past(self, client: ClusterClient) -> None:
         """Lag in seconds needs log ends from before the start, where groups are behind."""
