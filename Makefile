@@ -60,14 +60,18 @@ check: .venv/dev
 # A pytest worker whose test times out ends without output. faulthandler prints the stacks of its threads before that.
 BESIDE := -n 2 -o faulthandler_timeout=590
 
+# A test that fails beside many others is repeated once, alone. Both results are shown.
+AGAIN := { echo "repeating the tests that failed, alone"; false; } || $(BIN)/pytest --last-failed --last-failed-no-failures none
+UNIT := -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
+  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories --ignore=tests/package
+
 unit: .venv/dev
 	@sh tests/support/install-chromium.sh
 	@sh tests/support/install-prometheus.sh
 	@sh tests/support/install-postgres.sh
 	@sh tests/support/install-mariadb.sh
 	@sh tests/support/install-redis.sh
-	$(BIN)/pytest $(BESIDE) -n 3 -rs -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
-	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories --ignore=tests/package
+	$(BIN)/pytest -o cache_dir=.venv/unit $(BESIDE) -n 3 -rs $(UNIT) || $(AGAIN) -o cache_dir=.venv/unit -rs $(UNIT)
 
 # make wheel             the wheel in an environment without the repository: broker, pytest plug-in, Spark source, demo
 wheel: .venv/dev java
@@ -110,7 +114,7 @@ ablations: .venv/dev
 
 # make spark             pipelines on a real Spark
 spark: .venv/dev java
-	$(BIN)/pytest -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package
+	$(BIN)/pytest -o cache_dir=.venv/spark -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package || $(AGAIN) -o cache_dir=.venv/spark -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package
 
 # make replay            every step of the Streams API on Spark: in one batch, in several, row by row, restarted and killed (five minutes)
 replay: .venv/dev
