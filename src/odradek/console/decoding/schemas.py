@@ -60,7 +60,7 @@ class Schemas:
         self._missing: OrderedDict[int, Found] = OrderedDict()
         self._silent = Found("", "", None, until_s=float("-inf"))  # while the registry does not answer
         self._lock = threading.Lock()
-        # Whoever asks for a schema that is known does not wait for the registry.
+        # A request for a known schema does not wait for the registry.
         self._asking = threading.Lock()
 
     def of(self, schema_id: int) -> Found:

@@ -230,7 +230,7 @@ class Reader:
 
 
 def reading_config(bootstrap: str, *, read_committed: bool) -> dict[str, Any]:
-    """Of a consumer that joins no group, commits nothing, and keeps little in memory."""
+    """The settings of a consumer that joins no group, commits nothing, and keeps little in memory."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": CLIENT_ID,

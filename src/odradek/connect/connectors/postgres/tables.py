@@ -58,7 +58,7 @@ class CapturedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
-    """`plan` has an entry for each column of the table, `columns` those that are captured."""
+    """`plan` has an entry for each column of the table, `columns` has the captured ones."""
 
     schema: str
     table: str
@@ -67,7 +67,7 @@ class CapturedTable:
     plan: Plan
 
     def fields(self, values: Sequence[bytes | None]) -> Fields:
-        """Of a row that was selected."""
+        """The values of a selected row."""
         return {
             name: None if value is None else decode(value)
             for (name, decode), value in zip(self.plan, values, strict=True)

@@ -245,7 +245,7 @@ class Types:
 
 
 def _scale(modifier: int) -> int:
-    """Of a numeric. Negative: it is rounded to the left of the point."""
+    """The scale of a numeric. Negative: the value is rounded to the left of the point."""
     scale = (modifier - 4) & 0x7FF
     return scale - 2_048 if scale > 1_023 else scale
 

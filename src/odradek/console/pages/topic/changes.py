@@ -1,4 +1,4 @@
-"""The tab with what changes a topic for good: more partitions, deleting records, deleting the topic."""
+"""The tab with what changes a topic permanently: more partitions, deleting records, deleting the topic."""
 
 from __future__ import annotations
 
