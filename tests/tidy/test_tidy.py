@@ -188,3 +188,10 @@ def test_page_has_one_title_and_its_links_exist(path: Path) -> None:
 def test_tests_named_by_a_page_exist(path: Path) -> None:
     for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text()):
         assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE), f"{file}::{name}"
+
+
+def test_no_file_contains_markers_of_a_merge() -> None:
+    texts = [each for folder in ("src", "tests", "docs", "tools") for each in (ROOT / folder).rglob("*.*")]
+    texts = [each for each in texts if each.suffix in (".py", ".css", ".js", ".html", ".md")]
+    marker = re.compile(r"^(<{7} |={7}$|>{7} )", flags=re.MULTILINE)
+    assert [str(each.relative_to(ROOT)) for each in texts if marker.search(each.read_text())] == []
