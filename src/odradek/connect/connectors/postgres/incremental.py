@@ -1,15 +1,21 @@
 """The incremental snapshot: rows that exist are read again in chunks, while changes are captured.
 
-Before and after it reads a chunk, the connector writes a row to the signal table. Changes that it meets in the log
-between these two rows are younger than the chunk or part of it, so their keys are removed from the chunk. The rest
-follows at the second row. Nothing is locked, and a restart continues after the last row that was written.
+The connector reads a chunk, and then writes a row to the signal table. The keys of all changes that it meets in the log
+before this row are removed from the chunk, because their events are in the topic already. The other rows of the chunk
+follow at the row. Nothing is locked, and a restart continues after the last row that was written.
+
+A transaction can be in the log before a query sees it: PostgreSQL writes the commit first, waits for standby servers if
+it must, and shows the changes last. If the topic has the events of such a transaction already, a chunk that misses it
+would bring its old rows back. So a chunk is read when the database shows all transactions that were met in the log.
+Those that were met before a restart are not known.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,22 +26,24 @@ from odradek.connect.connectors.postgres.catalog import Catalog, TableName
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
 from odradek.connect.connectors.postgres.pgoutput import Fields
 from odradek.connect.connectors.postgres.signals import (
-    CLOSE,
-    OPEN,
+    CHUNK_END,
+    ChunkEnd,
     ExecuteSnapshot,
     PauseSnapshot,
     ResumeSnapshot,
     Signal,
     StopSnapshot,
-    Window,
 )
 from odradek.connect.connectors.postgres.snapshot import Bound, Chunk, first_key
 from odradek.connect.connectors.postgres.tables import CapturedTable, Tables
+from odradek.connect.connectors.postgres.visibility import Visibility
 from odradek.connect.records import Offset
 
 _log = logging.getLogger("odradek.connect.postgres")
 
 STATE = "incremental_snapshot"
+# A connection waits until its commit is visible, so no more transactions than connections are in the log before that.
+REMEMBERED_TRANSACTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +60,7 @@ class _Chunk:
     table: CapturedTable
     rows: dict[str, ChunkRow]
     last: tuple[str, ...]
-    open_id: str
-    close_id: str
-    is_open: bool = False
+    end_id: str
 
 
 class IncrementalSnapshot:
@@ -69,6 +75,7 @@ class IncrementalSnapshot:
         self._is_paused = False
         self._chunk: _Chunk | None = None
         self._read_upto: Bound = None
+        self._met: deque[int] = deque(maxlen=REMEMBERED_TRANSACTIONS)
         self._restore(offset.get(STATE))
 
     def _restore(self, state: object) -> None:
@@ -106,8 +113,6 @@ class IncrementalSnapshot:
                 self._is_paused, self._chunk = True, None
             case ResumeSnapshot():
                 self._is_paused = False
-            case Window(id_, opens) if opens and self._chunk is not None and self._chunk.open_id == id_:
-                self._chunk.is_open = True
             case _:
                 pass
 
@@ -117,24 +122,27 @@ class IncrementalSnapshot:
         if first is not None and (not self._waiting or self._waiting[0] is not first):
             self._chunk = self._after = self._upto = None
 
+    @property
+    def has_chunk(self) -> bool:
+        return self._chunk is not None
+
     def changed(self, oid: int, row: Fields | None) -> None:
         """A change in the log: it counts, not the row of the chunk with the same key."""
         chunk = self._chunk
-        if row is not None and chunk is not None and chunk.is_open and chunk.oid == oid:
+        if row is not None and chunk is not None and chunk.oid == oid:
             chunk.rows.pop(_key(chunk.table, row), None)
 
-    @property
-    def has_window(self) -> bool:
-        return self._chunk is not None and self._chunk.is_open
-
     def truncated(self, oid: int) -> None:
-        if self._chunk is not None and self._chunk.is_open and self._chunk.oid == oid:
+        if self._chunk is not None and self._chunk.oid == oid:
             self._chunk.rows.clear()
 
-    def closed(self, signal: Signal) -> tuple[CapturedTable, list[ChunkRow]] | None:
-        """The rows of a chunk whose second mark was met. `passed` follows when records were made of them."""
+    def committed(self, xid: int) -> None:
+        self._met.append(xid)
+
+    def ended(self, signal: Signal) -> tuple[CapturedTable, list[ChunkRow]] | None:
+        """The rows of a chunk whose end was met in the log. `passed` follows when records were made of them."""
         chunk = self._chunk
-        if chunk is None or not isinstance(signal, Window) or signal.opens or signal.id != chunk.close_id:
+        if chunk is None or not isinstance(signal, ChunkEnd) or signal.id != chunk.end_id:
             return None
         self._chunk, self._read_upto = None, chunk.last
         return chunk.table, list(chunk.rows.values())
@@ -145,11 +153,19 @@ class IncrementalSnapshot:
     # --- the next chunk
 
     def step(self, connection: psycopg.Connection) -> None:
-        """Reads the next chunk if there is one, and the last one is done."""
+        """Reads the next chunk if there is one, and the last one is done. It may have to wait for the next step."""
         while self._waiting and self._chunk is None and not self._is_paused:
             if "patterns" in self._waiting[0]:
                 self._look_up(connection, self._waiting.pop(0))
-            elif not self._read(connection, self._waiting[0]):
+                continue
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                # The end of a chunk is no data of the user: it need not reach a standby server.
+                connection.execute("SET LOCAL synchronous_commit = local")
+                if Visibility.of(connection).misses(self._met):
+                    return
+                has_rows = self._read(connection, self._waiting[0])
+            if not has_rows:
                 _log.info("the incremental snapshot of %s has ended", _name(self._waiting[0]))
                 self._waiting.pop(0)
                 self._after = self._upto = None
@@ -183,36 +199,35 @@ class IncrementalSnapshot:
             self._upto = first_key(connection, whole.query(key) + whole.order(1, descending=True))
         if self._upto is None or self._after == self._upto:
             return False
-        open_id, close_id = (f"{uuid.uuid4()}-{end}" for end in ("open", "close"))
         table, columns = self._tables.read_from_catalog(name)
         if set(table.shape.key) != set(key):
             _log.warning("%s: its primary key is not captured: no incremental snapshot is possible", _name(wanted))
             return False
-        chunk = Chunk(name, key, self._after, self._upto, wanted["where"])
-        self._mark(connection, open_id, OPEN)
-        rows = dict(self._rows(connection, table, columns, chunk))
-        self._mark(connection, close_id, CLOSE)
+        rows = self._rows(connection, table, columns, Chunk(name, key, self._after, self._upto, wanted["where"]))
         if not rows:
             return False
-        last = next(reversed(rows.values())).key
-        self._chunk = _Chunk(oid, table, rows, last, open_id, close_id)
+        end_id = f"{uuid.uuid4()}-end"
+        self._mark(connection, end_id)
+        self._chunk = _Chunk(oid, table, rows, next(reversed(rows.values())).key, end_id)
         return True
 
     def _rows(
         self, connection: psycopg.Connection, table: CapturedTable, columns: Sequence[str], chunk: Chunk
-    ) -> Iterator[tuple[str, ChunkRow]]:
+    ) -> dict[str, ChunkRow]:
         query = chunk.query([*columns, *chunk.key]) + chunk.order(self._config.incremental_snapshot_chunk_size)
         result = connection.execute(query).pgresult
+        rows = {}
         for row in range(result.ntuples if result is not None else 0):
             values = [result.get_value(row, column) for column in range(result.nfields)]  # type: ignore[union-attr]
             fields = table.fields(values[: len(columns)])
             key = tuple((each or b"").decode() for each in values[len(columns) :])
-            yield _key(table, fields), ChunkRow(fields, key)
+            rows[_key(table, fields)] = ChunkRow(fields, key)
+        return rows
 
-    def _mark(self, connection: psycopg.Connection, id_: str, kind: str) -> None:
+    def _mark(self, connection: psycopg.Connection, id_: str) -> None:
         schema, _, name = (self._config.signal_data_collection or "").partition(".")
         table = sql.Identifier(schema, name)
-        connection.execute(sql.SQL("INSERT INTO {} VALUES (%s, %s, NULL)").format(table), [id_, kind])
+        connection.execute(sql.SQL("INSERT INTO {} VALUES (%s, %s, NULL)").format(table), [id_, CHUNK_END])
 
 
 def _conditions(signal: ExecuteSnapshot) -> list[tuple[str, str]]:

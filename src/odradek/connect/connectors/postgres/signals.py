@@ -11,7 +11,7 @@ import msgspec
 
 _log = logging.getLogger("odradek.connect.postgres")
 
-OPEN, CLOSE = "snapshot-window-open", "snapshot-window-close"
+CHUNK_END = "snapshot-window-close"
 
 
 class Condition(msgspec.Struct, rename="kebab"):
@@ -51,18 +51,17 @@ class ResumeSnapshot(msgspec.Struct):
     pass
 
 
-class Window(msgspec.Struct):
-    """A row that the connector has written itself, before or after it has read a chunk."""
+class ChunkEnd(msgspec.Struct):
+    """A row that the connector has written itself, after it has read a chunk."""
 
     id: str
-    opens: bool
 
 
 class LogMessage(msgspec.Struct):
     message: str
 
 
-Signal = ExecuteSnapshot | StopSnapshot | PauseSnapshot | ResumeSnapshot | Window
+Signal = ExecuteSnapshot | StopSnapshot | PauseSnapshot | ResumeSnapshot | ChunkEnd
 _KINDS: Mapping[str, Any] = {
     "execute-snapshot": ExecuteSnapshot,
     "stop-snapshot": StopSnapshot,
@@ -74,8 +73,8 @@ _KINDS: Mapping[str, Any] = {
 
 def signal(id_: str, kind: str, data: str | None) -> Signal | None:
     """None for a signal that asks for nothing. A wrong one is logged, because the row cannot be refused any more."""
-    if kind in (OPEN, CLOSE):
-        return Window(id_, kind == OPEN)
+    if kind == CHUNK_END:
+        return ChunkEnd(id_)
     if kind not in _KINDS:
         _log.warning("the signal %s has the unknown type %r; known are %s", id_, kind, ", ".join(_KINDS))
         return None

@@ -114,6 +114,7 @@ class Transactions:
         # The end may not go back: a transaction that is read again ended before.
         self.end = max(self.end, message.end_lsn)
         self._last_commit = f'"{self.end}"'
+        self.snapshot.committed(begin.xid)
         written, self._written, self._begin = self._written, None, None
         if self._metadata is not None:
             self._ready.append(self._metadata.end(begin, message.end_lsn))
@@ -126,7 +127,7 @@ class Transactions:
         return done if written is not None and not self._ready else None
 
     def _obey(self, signal: Signal) -> tuple[CapturedTable, list[ChunkRow]] | None:
-        chunk = self.snapshot.closed(signal)
+        chunk = self.snapshot.ended(signal)
         if chunk is None:
             self.snapshot.take(signal)
             self.state = self.snapshot.state()
@@ -199,7 +200,7 @@ class Transactions:
             old = table.identity(old)
         if new is not None and UNCHANGED in new.values():
             new = table.completed(new, old if change.is_old_full else None)
-        if self.snapshot.has_window:
+        if self.snapshot.has_chunk:
             self.snapshot.changed(oid, old)
             self.snapshot.changed(oid, new)
         source = self._sources.get(oid)
