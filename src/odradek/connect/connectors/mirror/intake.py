@@ -57,6 +57,7 @@ class Intake:
 
     def end(self, place: Place) -> None:
         self._held -= len(self._queues.pop(place, ()))
+        self._ends.pop(place, None)
         self._silent.discard(place)
         self._consumer.incremental_unassign([TopicPartition(*place)])
 
@@ -83,13 +84,16 @@ class Intake:
             place = message.topic(), message.partition()
             self._silent.discard(place)
             error = message.error()
+            queue = self._queues.get(place)
             if error is None:
-                queue = self._queues.get(place)
                 if queue is not None:
                     queue.append(message)
                     self._held += 1
+                    # The partition has grown since its end was reported: the old end would set the reader back.
+                    self._ends.pop(place, None)
             elif error.code() == END:
-                self._ends[place] = message.offset()
+                if queue is not None:
+                    self._ends[place] = message.offset()
             elif error.code() not in PASSING and not error.retriable():
                 raise ClientError(f"mirroring {message.topic()}", error)
             else:
