@@ -123,7 +123,8 @@ def over_http(bootstrap: str) -> None:
             print(f"console: {name:37} {time.monotonic() - began_s:>8.2f} s, {reports} reports of progress")
         pages = sorted(_page_s(client) for _ in range(40))
         with client.stream("GET", f"/topics/{TOPIC}/search", params={"filter": FILTERS[4][1]}) as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # without a name it would be deleted, which closes the connection
+            next(lines)
             busy = sorted(_page_s(client) for _ in range(40))
         print(f"console: page of topics {pages[20] * 1000:.0f} ms, during a search {busy[20] * 1000:.0f} ms (medians)")
         before_s, began_s = cpu_s(pid), time.monotonic()

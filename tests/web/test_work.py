@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -48,7 +48,8 @@ def test_work_stops_when_the_listener_leaves():
 
     with serving(job) as url:
         with httpx.stream("GET", url) as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # without a name it would be deleted, which closes the connection
+            next(lines)
             assert is_running()
         wait_until(lambda: not is_running(), "the work stops")
 
@@ -58,8 +59,14 @@ def test_work_stops_when_the_server_stops():
         line.send("started", {})
         line.wait(60)
 
-    with serving(job) as url, httpx.stream("GET", url) as answer:
-        next(answer.iter_lines())
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(job))
+        with httpx.stream("GET", url) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            assert is_running()
+            stack.close()  # the server, while the listener is there
+            assert "data: {}" in list(lines)  # it ends as it should: otherwise httpx raises an error
     wait_until(lambda: not is_running(), "the work stops")
 
 
