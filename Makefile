@@ -48,7 +48,8 @@ test: .venv/dev java
 
 part-%:
 	@echo; echo "== $*"; began=$$(date +%s); $(MAKE) --no-print-directory $* && told=passed || told=FAILED; \
-	  echo "$* $$told after $$(($$(date +%s) - began)) s" >> .venv/told; test $$told = passed
+	  { echo "$* $$told after $$(($$(date +%s) - began)) s"; sed 's/^/  passed only alone: /' .venv/$*/repeated 2>/dev/null; } >> .venv/told; \
+	  test $$told = passed
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -60,8 +61,8 @@ check: .venv/dev
 # A pytest worker whose test times out ends without output. faulthandler prints the stacks of its threads before that.
 BESIDE := -n 2 -o faulthandler_timeout=590
 
-# A test that fails beside many others is repeated once, alone. Both results are shown.
-AGAIN := { echo "repeating the tests that failed, alone"; false; } || $(BIN)/pytest --last-failed --last-failed-no-failures none
+# A test that fails beside many others is repeated once, alone; tools/repeat_failed.py says when that counts.
+REPEATING := $(BIN)/python tools/repeat_failed.py
 UNIT := -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
   --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories --ignore=tests/package
 
@@ -71,7 +72,7 @@ unit: .venv/dev
 	@sh tests/support/install-postgres.sh
 	@sh tests/support/install-mariadb.sh
 	@sh tests/support/install-redis.sh
-	$(BIN)/pytest -o cache_dir=.venv/unit $(BESIDE) -n 3 -rs $(UNIT) || $(AGAIN) -o cache_dir=.venv/unit -rs $(UNIT)
+	$(REPEATING) .venv/unit "$(BESIDE) -n 3" -rs $(UNIT)
 
 # make wheel             the wheel in an environment without the repository: broker, pytest plug-in, Spark source, demo
 wheel: .venv/dev java
@@ -114,7 +115,7 @@ ablations: .venv/dev
 
 # make spark             pipelines on a real Spark
 spark: .venv/dev java
-	$(BIN)/pytest -o cache_dir=.venv/spark -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package || $(AGAIN) -o cache_dir=.venv/spark -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package
+	$(REPEATING) .venv/spark "" -rs -m "spark and not replay" tests examples --ignore=tests/interop --ignore=tests/package
 
 # make replay            every step of the Streams API on Spark: in one batch, in several, row by row, restarted and killed (five minutes)
 replay: .venv/dev
