@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from odradek.cli.consume import _Printer
 from odradek.cli.produce import _Sending
@@ -62,6 +62,15 @@ def test_consume_stops_at_the_end_of_a_range(odradek_session: Embedded, lines: s
 )
 def test_formats(odradek_session: Embedded, lines: str, form: str, text: str) -> None:
     assert text.format(topic=lines) in succeed(odradek_session, "consume", lines, "-o", "0:1", "-f", form + "\\n")
+
+
+def test_a_timestamp_that_is_no_time_is_shown_as_a_number(odradek_session: Embedded) -> None:
+    limit = f"message.timestamp.after.max.ms={2**63 - 1}"
+    succeed(odradek_session, "topic", "create", "microseconds", "-p", "1", "-c", limit)
+    producer = Producer({"bootstrap.servers": odradek_session.bootstrap_servers})
+    producer.produce("microseconds", b"x", timestamp=1_767_225_600_000_000)
+    assert producer.flush(60) == 0
+    assert succeed(odradek_session, "consume", "microseconds", "-o", "0:1", "-f", "%d\\n") == "1767225600000000\n"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from client.threads import run_and_collect, threads_end
 from odradek.client import (
     JSON,
+    Admin,
     AsyncProducer,
     ClientError,
     Consumer,
@@ -43,6 +45,29 @@ def test_the_future_returns_where_the_record_was_stored(bootstrap: str, topic: s
     (record,) = everything(bootstrap, topic, key=str, value=JSON)
     assert (record.partition, record.offset, record.timestamp) == (stored.partition, 0, at)
     assert (record.key, record.value, record.header("who"), record.header("no")) == ("42", {"amount": 3}, b"me", None)
+
+
+MICROSECONDS = 1_767_225_600_000_000
+
+
+def test_a_timestamp_that_is_no_time_is_refused_at_the_call(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        for wrong in (MICROSECONDS, -1, datetime(1969, 12, 31, tzinfo=UTC)):
+            with pytest.raises(
+                ValueError, match=r"is not between 1970 and the year 9999; give .* \(not microseconds\)"
+            ):
+                producer.send(topic, b"x", timestamp=wrong)
+    assert everything(bootstrap, topic) == []
+
+
+def test_records_whose_timestamps_are_no_times_are_read(bootstrap: str, topic: str) -> None:
+    Admin(bootstrap).set_topic_config(topic, message_timestamp_after_max_ms=str(2**63 - 1))
+    other = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    for timestamp_ms in (MICROSECONDS, 2**62, MICROSECONDS // 1000):
+        other.produce(topic, b"x", partition=0, timestamp=timestamp_ms)
+    assert other.flush(60) == 0
+    times = [record.timestamp for record in everything(bootstrap, topic)]
+    assert times == [None, None, datetime(2026, 1, 1, tzinfo=UTC)]
 
 
 def test_a_key_maps_to_the_same_partition_as_in_java(bootstrap: str, topic: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import time
 from decimal import Decimal
 from pathlib import Path
@@ -58,6 +59,13 @@ def test_rows_are_divided_by_field_and_time_and_new_fields_become_columns(tmp_pa
     data = tmp_path / ("lake/t/data" if form == "iceberg" else "t")
     assert len(list(data.glob("parity=even/day=2026-11-18/*.parquet"))) == 2
     assert len(list(data.glob("parity=odd/day=2026-11-18/*.parquet"))) == 1
+
+
+def test_a_timestamp_that_is_no_time_is_stored_as_null(tmp_path: Path) -> None:
+    sink = lake_sink(tmp_path, "parquet", committed=None, kafka_columns=True)
+    sink.write([replace(row(0), timestamp_ms=NOON_MS * 1000), row(1)])
+    assert sink.flush(now=True)
+    assert [each["kafka_timestamp"] is None for each in stored(tmp_path, "parquet")] == [True, False]
 
 
 @each_format

@@ -89,7 +89,7 @@ def _literal(text: str) -> Piece:
 def _field(name: str, how: str | None) -> Piece:
     if name == "d":
         form = how or "%Y-%m-%dT%H:%M:%S"
-        return lambda message: datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).strftime(form).encode()
+        return lambda message: _moment(message.timestamp()[1], form).encode()
     if name == "h":
         return _headers(how)
     if name in _PLAIN:
@@ -102,6 +102,14 @@ def _field(name: str, how: str | None) -> Piece:
     if name == "k":
         return lambda message: spelled(message.key() or b"")
     return lambda message: spelled(message.value() or b"")
+
+
+def _moment(ms: int, form: str) -> str:
+    """The number itself if it is no time: some producers write microseconds."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
 
 
 def _headers(how: str | None) -> Piece:

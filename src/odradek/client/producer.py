@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, Setting] = {"partitioner": "murmur2_random"}
 FULL_QUEUE_POLL_S = 0.05
 ANY_PARTITION = -1
+# A datetime ends with the year 9999.
+TIMESTAMP_MS_MAX = 253_402_300_799_999
 
 Delivered = Callable[["KafkaError | None", "Message"], None]
 
@@ -115,7 +117,13 @@ def _with_idempotence(users: dict[str, Setting]) -> dict[str, Setting]:
 
 
 def _ms(timestamp: datetime | int) -> int:
-    return timestamp if isinstance(timestamp, int) else int(timestamp.timestamp() * 1000)
+    ms = timestamp if isinstance(timestamp, int) else int(timestamp.timestamp() * 1000)
+    if not 0 <= ms <= TIMESTAMP_MS_MAX:
+        raise ValueError(
+            f"the timestamp {timestamp} is not between 1970 and the year 9999; give a datetime, or milliseconds since "
+            "1970 (not microseconds)"
+        )
+    return ms
 
 
 class Producer(Generic[K, V]):

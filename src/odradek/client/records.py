@@ -21,7 +21,10 @@ Headers = Mapping[str, bytes | str | None] | list[tuple[str, bytes | str | None]
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """One record as it was read. `value` is None for a tombstone."""
+    """One record as it was read. `value` is None for a tombstone.
+
+    `timestamp` is None if the record has none, or one that is no time: some programs write microseconds.
+    """
 
     topic: str
     partition: int
@@ -94,7 +97,12 @@ class BadRecord(ValueError):
 
 def time_of(message: Message) -> datetime | None:
     kind, ms = message.timestamp()
-    return datetime.fromtimestamp(ms / 1000, UTC) if kind else None
+    if not kind:
+        return None
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # outside the years 1 to 9999
+        return None
 
 
 def record_of(message: Message, key: Serde[Any], value: Serde[Any]) -> Record[Any, Any]:

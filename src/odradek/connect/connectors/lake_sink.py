@@ -218,7 +218,7 @@ class LakeSink(Sink[LakeSinkConfig]):
         }
         if self.config.kafka_columns:
             place = _place(record)
-            row |= zip(PLACE, (place.topic, place.partition, place.offset, _moment(record.timestamp_ms)), strict=True)
+            row |= zip(PLACE, (place.topic, place.partition, place.offset, _written_at(record)), strict=True)
         missing = [name for name in self.config.partition_fields if name not in row]
         if missing:
             raise BadRecord(record, f"it has no field {missing[0]!r}, which partition.fields names")
@@ -280,6 +280,14 @@ def _place(record: Record) -> TopicPlace:
 
 def _or_none(offset: int | None) -> int:
     return -1 if offset is None else offset
+
+
+def _written_at(record: Record) -> datetime | None:
+    """None also if it is no time: some producers write microseconds."""
+    try:
+        return _moment(record.timestamp_ms)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _moment(milliseconds: Any) -> datetime | None:  # noqa: ANN401
