@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -14,7 +15,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Embedded
+from odradek.watch import recent_lag
+from odradek.watch.cluster_client import ClusterClient
+from odradek.watch.recent_lag import RecentLag
 from support.command_line import odradek_command
+from support.waiting import wait_until
 
 RECORDS = 100
 # Older than the ten samples of the log end: a consumer that was at one of them counts as caught up.
@@ -45,6 +50,8 @@ def broker() -> Iterator[Embedded]:
         groups.topic("orders")
         groups.commit("done", 50, RECORDS)
         groups.commit("stopped", 10, 20)
+        # A group has stopped when more time has passed since its last commit than between its commits.
+        wait_until(lambda: lag(broker, "stopped")[0] == 2, "the group counts as stopped")
         yield broker
 
 
@@ -101,11 +108,42 @@ def test_watching_shows_new_commits_and_ends_with_the_last_status(broker: Embedd
 
 def test_a_group_whose_commits_were_compacted_has_no_status(broker: Embedded) -> None:
     """Only the snapshot of committed offsets is left when all records of a group are beyond what is read."""
-    from odradek.watch import recent_lag
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recent_lag, "RECORDS_MAX", 0)
         shown = odradek_command(broker, "group", "lag", "stopped", "-o", "json")
     [row] = json.loads(shown.stdout)
     assert (shown.exit_code, row["lag"], row["status"]) == (0, 80, None)
     assert "one snapshot gives no status and no trend" in shown.stderr
+
+
+def test_lag_of_groups_that_commit_all_the_time_does_not_wait_for_a_pause(
+    broker: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_lag, "READ_TIMEOUT_S", 600.0)
+    groups, stopping, refreshes = Groups(broker.bootstrap_servers), threading.Event(), []
+
+    def commit() -> None:
+        while not stopping.is_set():
+            groups.commit("busy", *range(RECORDS))
+
+    def refresh() -> None:
+        client = ClusterClient(broker.bootstrap_servers, {}, fetch_wait_ms=20)
+        try:
+            recent = RecentLag(client, range)
+            for _ in range(3):
+                recent.refresh({("orders", 0)})
+                refreshes.append(recent.evaluate("busy"))
+        finally:
+            client.close()
+
+    groups.commit("busy", 0)
+    threads = [threading.Thread(target=task) for task in (commit, refresh)]
+    try:
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(refreshes) == 3, lambda: f"{len(refreshes)} refreshes")
+        assert all(refreshes)
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()

@@ -63,9 +63,10 @@ class ClusterClient:
         }
         self._reading = Consumer(ours)
         self._asking = Consumer(ours)
-        # The last offset that was returned, by partition of `__consumer_offsets`.
+        # The last offset that was returned, by partition of `__consumer_offsets`, and the last end that was reported.
         self._read: dict[int, int] = {}
-        # Its partitions of which the records from before the start were not all read yet, and where those end.
+        self._reported_ends: dict[int, int] = {}
+        # Its partitions of which the records before `_past_ends` were not all returned yet.
         self.unread: set[int] = set()
         self._past_ends: Mapping[int, int] = {}
 
@@ -110,12 +111,23 @@ class ClusterClient:
         self.unread = set(starts)
         self._past_ends = ends
         self._read.clear()
+        self._reported_ends.clear()
         self._reading.assign(
             [
                 TopicPartition(OFFSETS_TOPIC, index, OFFSET_BEGINNING if start is None else start)
                 for index, start in starts.items()
             ]
         )
+
+    def read_on(self, ends: Mapping[int, int]) -> None:
+        """Partitions with records before `ends`, their log ends now, that were not returned yet become unread."""
+        self._past_ends = ends
+        assigned = {place.partition for place in self._reading.assignment()}
+        self.unread = {partition for partition in assigned if self._position(partition) < ends.get(partition, 0)}
+
+    def _position(self, partition: int) -> int:
+        """Behind the last record there may be markers of transactions, which are not returned."""
+        return max(self._read.get(partition, -1) + 1, self._reported_ends.get(partition, 0))
 
     def commits(self, within_s: float) -> list[Records]:
         """The records that arrive within this time, each once, in runs of one partition."""
@@ -142,8 +154,16 @@ class ClusterClient:
             return messages
         for message, error in zip(messages, errors, strict=True):
             if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 its own name for it
-                self.unread.discard(message.partition())
+                self._end_reported(message.partition(), message.offset())
         return [message for message, error in zip(messages, errors, strict=True) if error is None]
+
+    def _end_reported(self, partition: int, end: int) -> None:
+        is_first = partition not in self._reported_ends
+        self._reported_ends[partition] = end
+        # The first end counts even if it is before `_past_ends`: then the log lost its last records with its leader.
+        # A later one may have been reported before the log got to `_past_ends`.
+        if is_first or end >= self._past_ends.get(partition, OFFSET_MAX):
+            self.unread.discard(partition)
 
     def close(self) -> None:
         self._reading.close()

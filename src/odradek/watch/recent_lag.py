@@ -42,8 +42,12 @@ class RecentLag:
         self._look_back(new)
         self._known |= new.keys()
         self._look_at_ends()
+        ends = self._commit_ends()
         if is_first:
-            self._begin_reading()
+            each = RECORDS_MAX // max(len(ends), 1)
+            self._client.read_commits({partition: max(end - each, 0) for partition, end in ends.items()}, ends)
+        else:
+            self._client.read_on(ends)
         self._read()
 
     def evaluate(self, group: str) -> GroupLag | None:
@@ -72,24 +76,20 @@ class RecentLag:
         for topic, ends in by_topic.items():
             self._lag.log_ends(topic, self._layout.partitions[topic], ends, now_ms())
 
-    def _begin_reading(self) -> None:
+    def _commit_ends(self) -> dict[int, int]:
+        """The log ends of the partitions of `__consumer_offsets` that hold the groups."""
         count = self._layout.partitions.get(OFFSETS_TOPIC, 0)
         wanted = [(OFFSETS_TOPIC, partition) for partition in self._partitions(count)] if count else []
         leaders = {place: self._layout.leaders[place] for place in wanted if place in self._layout.leaders}
-        ends = self._client.log_ends(leaders)
-        each = RECORDS_MAX // max(len(ends), 1)
-        starts = {partition: max(end - each, 0) for (_, partition), end in ends.items()}
-        self._client.read_commits(starts, {partition: end for (_, partition), end in ends.items()})
+        return {partition: end for (_, partition), end in self._client.log_ends(leaders).items()}
 
     def _read(self) -> None:
+        """Reads the commits from before now. To wait for a pause would take for ever while groups commit."""
         deadline_s = time.monotonic() + READ_TIMEOUT_S
-        while True:
-            arrived = self._client.commits(TURN_S)
-            for keys, values in arrived:
+        while self._client.unread and time.monotonic() < deadline_s:
+            for keys, values in self._client.commits(TURN_S):
                 for event in group_events(keys, values):
                     if isinstance(event, Commits):
                         self._lag.replayed(event.group, event.topic, event.positions, now_ms())
                     else:
                         apply(event, self._lag, now_ms())
-            if (not self._client.unread and not arrived) or time.monotonic() > deadline_s:
-                return
