@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from odradek.base.errors import ErrorCode
 from odradek.cli.remote import PATIENCE_S, REQUEST_TIMEOUT_S, TIMED_OUT, fail, fail_unreachable
 from odradek.client.addresses import Address, parse_addresses
 from odradek.client.knocking import refusal
@@ -66,13 +65,6 @@ def unreachable(addresses: Mapping[int, tuple[str, int]]) -> list[int]:
     with ThreadPoolExecutor(len(addresses)) as knocking:
         found = knocking.map(lambda address: is_reachable(*address), addresses.values())
         return sorted(node_id for node_id, there in zip(addresses, found, strict=True) if not there)
-
-
-def name_of(error_code: int) -> str:
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error {error_code}"
 
 
 def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: Callable[[], None] | None) -> memoryview:

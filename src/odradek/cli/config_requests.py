@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.asking import ask, name_of
+from odradek.cli.asking import ask
 from odradek.cli.remote import FAILED, NOT_FOUND, fail, unknown_topic
+from odradek.client.wire import name_of
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.p32_describe_configs import (
     DescribeConfigsRequest,

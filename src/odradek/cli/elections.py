@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.asking import ask, name_of
+from odradek.cli.asking import ask
 from odradek.cli.remote import fail
+from odradek.client.wire import name_of
 from odradek.protocol.messages.p43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
 PREFERRED, UNCLEAN = 0, 1

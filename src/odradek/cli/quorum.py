@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.asking import answer, name_of, no_answer_told, unreachable
+from odradek.cli.asking import answer, no_answer_told, unreachable
 from odradek.cli.health import QuorumState, VoterState, no_majority
 from odradek.cli.remote import fail
-from odradek.client.wire import NoAnswer
+from odradek.client.wire import NoAnswer, name_of
 from odradek.protocol.messages.p55_describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.asking import ask, name_of
+from odradek.cli.asking import ask
 from odradek.cli.remote import fail
+from odradek.client.wire import name_of
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

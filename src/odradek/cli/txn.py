@@ -17,13 +17,12 @@ from odradek.cli.remote import FAILED, NOT_FOUND, bootstrap_option, fail, requir
 
 if TYPE_CHECKING:
     from odradek.base.ids import TopicPartition
-    from odradek.cli.txn_requests import Cluster, Open
+    from odradek.cli.txn_requests import Cluster
     from odradek.protocol.messages.p65_describe_transactions import TransactionState
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-IDLE = ("Empty", "CompleteCommit", "CompleteAbort")
 PLACE_FORM = "TOPIC:PARTITION:OFFSET"
-# Kafka's default of transaction.max.timeout.ms: until then the coordinator itself aborts a transaction.
+# As OLD_MS of the requests, which the console uses.
 OLD = "15m"
 
 
@@ -72,6 +71,7 @@ def list_transactions(bootstrap: str, output: str, states: tuple[str, ...], open
 def describe(bootstrap: str, output: str, transactional_ids: tuple[str, ...]) -> None:
     """Show the producer, the state, the timeout, the start and the partitions of transactions."""
     from odradek.cli.txn_requests import Cluster
+    from odradek.client.transaction_requests import IDLE
 
     cluster = Cluster(bootstrap)
     rows = []
@@ -116,6 +116,8 @@ def abort(bootstrap: str, transactional_id: str | None, place: str | None, conse
 
 
 def _abort_of(cluster: Cluster, transactional_id: str, consent: Consent) -> None:
+    from odradek.client.transaction_requests import IDLE
+
     _, state = _known(cluster, transactional_id)
     if state.transaction_state in IDLE:
         fail(f"{transactional_id} has no open transaction: its state is {state.transaction_state}")
@@ -134,7 +136,7 @@ def _abort_at(cluster: Cluster, place: str, consent: Consent) -> None:
     if not matched:
         raise click.BadParameter(f"{place!r} is not {PLACE_FORM}, such as orders:0:17", param_hint="--at")
     partition, offset = TopicPartition(matched[1], int(matched[2])), int(matched[3])
-    cluster.leader(partition)
+    cluster.require_leader(partition)
     found, _ = cluster.open_in([partition])
     wrong = next((each for each in found if each.start_offset == offset), None)
     if wrong is None:
@@ -143,8 +145,9 @@ def _abort_at(cluster: Cluster, place: str, consent: Consent) -> None:
             f"Find hanging transactions with: odradek txn find-hanging {matched[1]}",
             NOT_FOUND,
         )
-    if not _hanging(cluster, [wrong]):
-        fail(f"the coordinator still knows this transaction. Abort it with: odradek txn abort {_owner(cluster, wrong)}")
+    if not cluster.hanging([wrong]):
+        owner = _owner(cluster, wrong.producer_id)
+        fail(f"the coordinator still knows this transaction. Abort it with: odradek txn abort {owner}")
     consent.show([f"write an abort marker for producer {wrong.producer_id} to {matched[1]}:{matched[2]}"])
     if consent.to(f"Abort the transaction at {place}?"):
         cluster.abort_in_partition(wrong)
@@ -175,7 +178,7 @@ def find_hanging(bootstrap: str, output: str, older_than: int, topics: tuple[str
     searched = [each for each in sorted(cluster.leaders) if not topics or each.topic in topics]
     found, complete = cluster.open_in(searched)
     now_ms = int(time.time() * 1000)
-    hanging = _hanging(cluster, [each for each in found if now_ms - each.last_ms >= older_than])
+    hanging = cluster.hanging([each for each in found if now_ms - each.last_ms >= older_than])
     rows = [
         {
             "topic": each.partition.topic,
@@ -196,29 +199,8 @@ def find_hanging(bootstrap: str, output: str, older_than: int, topics: tuple[str
         raise SystemExit(FAILED)
 
 
-def _hanging(cluster: Cluster, found: list[Open]) -> list[Open]:
-    """Those that no coordinator knows, or whose coordinator does not know that this partition is part of them."""
-    if not found:
-        return []
-    ids = sorted({each.producer_id for each in found})
-    owners = {each.producer_id: each.transactional_id for each in cluster.listed(producer_ids=ids)}
-    known: set[tuple[int, TopicPartition]] = set()
-    for producer_id, transactional_id in owners.items():
-        known |= {(producer_id, partition) for partition in _partitions(cluster, transactional_id)}
-    return [each for each in found if (each.producer_id, each.partition) not in known]
-
-
-def _partitions(cluster: Cluster, transactional_id: str) -> list[TopicPartition]:
-    from odradek.base.ids import TopicPartition
-
-    described = cluster.described(transactional_id)
-    if described is None:
-        return []
-    return [TopicPartition(topic.topic, index) for topic in described[1].topics for index in topic.partitions]
-
-
-def _owner(cluster: Cluster, wrong: Open) -> str:
-    return next(each.transactional_id for each in cluster.listed(producer_ids=[wrong.producer_id]))
+def _owner(cluster: Cluster, producer_id: int) -> str:
+    return next(each.transactional_id for each in cluster.listed(producer_ids=[producer_id]))
 
 
 def _known(cluster: Cluster, transactional_id: str) -> tuple[int, TransactionState]:

@@ -12,9 +12,10 @@ import click
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import uuid_from_text, uuid_text
 from odradek.cli import quorum
-from odradek.cli.asking import ask, name_of
+from odradek.cli.asking import ask
 from odradek.cli.consent import Consent
 from odradek.cli.remote import FAILED, NOT_FOUND, TIMED_OUT, fail
+from odradek.client.wire import name_of
 from odradek.protocol.messages.p55_describe_quorum import ReplicaState
 from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from odradek.protocol.messages.p81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from odradek.base.errors import ErrorCode
 from odradek.client.addresses import Address
 from odradek.client.knocking import CONNECT_TIMEOUT_S
 from odradek.protocol.headers import has_tagged_response_header, request_frame
@@ -37,6 +38,13 @@ class Late(NoAnswer):
 
 class Unsupported(NoAnswer):
     """The broker does not have this API, or none of the versions that we speak."""
+
+
+def name_of(error_code: int) -> str:
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return f"error {error_code}"
 
 
 def connected(address: Address, within_s: float = CONNECT_TIMEOUT_S) -> socket.socket:
