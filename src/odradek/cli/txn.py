@@ -116,11 +116,11 @@ def abort(bootstrap: str, transactional_id: str | None, place: str | None, conse
 
 
 def _abort_of(cluster: Cluster, transactional_id: str, consent: Consent) -> None:
-    from odradek.client.transaction_requests import IDLE
+    from odradek.client.transaction_requests import nothing_to_abort
 
     _, state = _known(cluster, transactional_id)
-    if state.transaction_state in IDLE:
-        fail(f"{transactional_id} has no open transaction: its state is {state.transaction_state}")
+    if why := nothing_to_abort(state.transaction_state):
+        fail(f"{transactional_id} {why}")
     partitions = sum(len(topic.partitions) for topic in state.topics)
     count = f"{partitions} partition{'' if partitions == 1 else 's'}"
     consent.show([f"abort the transaction of {transactional_id} in {count}, and fence its producer"])

@@ -245,6 +245,13 @@ def partitions_of(state: TransactionState) -> list[TopicPartition]:
     return [TopicPartition(topic.topic, index) for topic in state.topics for index in topic.partitions]
 
 
+def nothing_to_abort(state: str) -> str | None:
+    """Why a transaction in this state cannot be aborted."""
+    if state in IDLE:
+        return f"has no open transaction: its state is {state}"
+    return f"has a transaction that is ending already: its state is {state}" if state.startswith("Prepare") else None
+
+
 def unknown_to(known: set[tuple[int, TopicPartition]], found: Iterable[Open]) -> list[Open]:
     """The rule of a hanging transaction. `known` are producers with a partition that their coordinator knows."""
     return [each for each in found if (each.producer_id, each.partition) not in known]

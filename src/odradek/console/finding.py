@@ -27,3 +27,5 @@ class Finding:
     step: str
     path: str = "/"
     command: str = ""
+    # Groups that lag because of this problem: they are no findings of their own.
+    explains: frozenset[str] = frozenset()

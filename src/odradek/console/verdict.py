@@ -61,7 +61,8 @@ def findings(snapshot: Snapshot) -> Iterator[Finding]:
             yield from _of_disks(broker, harm)
     yield from _of_partitions(snapshot, harm)
     yield from snapshot.findings
-    yield from _of_groups(snapshot.groups.values())
+    explained = {name for each in snapshot.findings for name in each.explains}
+    yield from _of_groups(group for group in snapshot.groups.values() if group.name not in explained)
 
 
 def _unknown(snapshot: Snapshot) -> Verdict:

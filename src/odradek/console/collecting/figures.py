@@ -27,6 +27,8 @@ from odradek.protocol.messages.p35_describe_log_dirs import (
 )
 
 EARLIEST, LATEST = -2, -1
+# With READ_COMMITTED, the latest offset is the last stable one.
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 UNKNOWN = -1
 CONSUMER_REPLICA = -1
 # A broker answers a request in one piece, and its other requests wait meanwhile.
@@ -39,7 +41,13 @@ MIN_IN_SYNC = "min.insync.replicas"
 Offsets = dict[str, list[int]]
 
 
-def read_offsets(cluster: Cluster, topics: Mapping[str, Topic], alive: Collection[int], at: int) -> Offsets:
+def read_offsets(
+    cluster: Cluster,
+    topics: Mapping[str, Topic],
+    alive: Collection[int],
+    at: int,
+    isolation: int = READ_UNCOMMITTED,
+) -> Offsets:
     """Log ends or log starts: an offset for each partition. UNKNOWN where the leader does not answer."""
     found: Offsets = {name: [UNKNOWN] * len(topic.partitions) for name, topic in topics.items()}
     by_leader: dict[int, list[tuple[str, int]]] = {}
@@ -50,7 +58,7 @@ def read_offsets(cluster: Cluster, topics: Mapping[str, Topic], alive: Collectio
 
     def ask(leader: int) -> None:
         for few in _few(by_leader[leader]):
-            for name, index, offset in _listed(cluster, leader, few, at):
+            for name, index, offset in _listed(cluster, leader, few, at, isolation):
                 if index < len(found[name]):
                     found[name][index] = offset
 
@@ -59,13 +67,13 @@ def read_offsets(cluster: Cluster, topics: Mapping[str, Topic], alive: Collectio
 
 
 def _listed(
-    cluster: Cluster, leader: int, places: Sequence[tuple[str, int]], at: int
+    cluster: Cluster, leader: int, places: Sequence[tuple[str, int]], at: int, isolation: int
 ) -> Iterator[tuple[str, int, int]]:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for name, index in places:
         by_topic.setdefault(name, []).append(ListOffsetsPartition(partition_index=index, timestamp=at))
     asked = [ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    request = ListOffsetsRequest(replica_id=CONSUMER_REPLICA, topics=asked)
+    request = ListOffsetsRequest(replica_id=CONSUMER_REPLICA, isolation_level=isolation, topics=asked)
     for topic in cluster.at(leader, request, ListOffsetsResponse, newest=7).topics:
         for partition in topic.partitions:
             if partition.error_code == ErrorCode.NONE:

@@ -189,6 +189,7 @@ class EventKind(Enum):
     GROUP = "group"
     REBALANCE = "rebalance"
     DISK = "disk"
+    TRANSACTION = "transaction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
