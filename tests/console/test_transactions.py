@@ -112,6 +112,7 @@ def test_the_list_shows_states_and_is_filtered_by_address(broker: Embedded, cons
 def test_a_transaction_shows_what_it_holds_back_and_is_aborted(broker: Embedded, console: Running) -> None:
     topic = created(console, "paid")
     begun(broker, "earlier", topic).commit_transaction(60)
+    seen(console, "earlier", "CompleteCommit")
     producer = begun(broker, "payments", topic)
     with Plain(broker) as plain:
         plain.produce(topic, b"behind it")
@@ -140,10 +141,10 @@ def test_a_transaction_shows_what_it_holds_back_and_is_aborted(broker: Embedded,
 
 
 def test_a_hanging_transaction_is_a_finding_and_is_aborted(broker: Embedded, console: Running) -> None:
+    begun(broker, "earlier", created(console, "other")).commit_transaction(60)
     topic = created(console, "stock")
-    begun(broker, "earlier", topic).commit_transaction(60)
     young = hang(broker.port, topic, b"young", timestamp=int(time.time() * 1000))
-    at = f"/transactions/at/{topic}/0/2"
+    at = f"/transactions/at/{topic}/0/0"
     page = console.page(at)
     assert "its producer may still be at work" in page
     assert "Abort…" not in page
