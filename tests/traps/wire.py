@@ -16,7 +16,7 @@ from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataRequ
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.records import Record
 
-TIMEOUT_S = 45.0
+TIMEOUT_S = 120.0
 
 
 class Wire:
