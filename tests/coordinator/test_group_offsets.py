@@ -331,6 +331,19 @@ def test_offsets_of_deleted_topics_are_removed_but_not_those_of_a_recreated_topi
     assert story.committed("new").offset == 1
 
 
+def test_an_open_transaction_does_not_bring_back_the_offset_of_a_deleted_topic():
+    """Otherwise the group would skip the first records of the next topic of that name."""
+    story = Story()
+    for topic, topic_id in (("deleted", b"a" * 16), ("kept", b"c" * 16)):
+        pending = CommittedOffset(1000, -1, "", 0, topic_id=topic_id)
+        story.shard.replay(OffsetStored(GROUP, PartitionKey(topic, 0), pending), 0, producer_id=7)
+    story.delete_topics({b"a" * 16: "deleted"})
+    story.pass_time(0)
+    story.shard.replay_marker(7, committed=True, at=10)
+    story.shard.commit(11)
+    assert [key.topic for key in story.shard.committed_offsets(GROUP)] == ["kept"]
+
+
 def test_only_an_empty_group_can_be_deleted():
     story = Story()
     ids = story.form("alice")

@@ -108,7 +108,10 @@ class OffsetStore:
         return _NO_OFFSETS if offsets is None else offsets.newest
 
     def everything(self) -> Iterator[tuple[str, PartitionKey, CommittedOffset]]:
-        """The latest offsets of all groups."""
-        for group_id, offsets in list(self._groups.items()):
+        """The latest offsets of all groups, and what open transactions will commit."""
+        for group_id, offsets in self._groups.items():
             for partition, committed in offsets.newest.items():
                 yield group_id, partition, committed
+        for pending in self._open.values():
+            for (group_id, partition), offset in pending.items():
+                yield group_id, partition, offset

@@ -42,13 +42,18 @@ async def handle(ctx: BrokerContext, request: TxnOffsetCommitRequest) -> TxnOffs
     commit = _plain(request)
     try:
         _authorize(ctx, request)
+        producer = await _verified(ctx, request)
     except KafkaError as refusal:
         return _answer(ctx, refused(commit, refusal.code))
+    # After the wait: offsets of a topic that was deleted meanwhile would outlive it.
     unknown = keep_known_topics(ctx, commit, by_id=ctx.version >= BY_TOPIC_ID)
     response = OffsetCommitResponse()
     if commit.topics:
         try:
-            response = await _commit(ctx, request, commit)
+            response = await ctx.broker.groups.answered(
+                request.group_id,
+                lambda shard, to, now: shard.commit_offsets_in_transaction(commit, ctx.version, producer, to, now),
+            )
         except KafkaError as refusal:
             response = refused(commit, refusal.code)
     response.topics += unknown
@@ -64,17 +69,9 @@ def _authorize(ctx: BrokerContext, request: TxnOffsetCommitRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
 
-async def _commit(
-    ctx: BrokerContext, request: TxnOffsetCommitRequest, commit: OffsetCommitRequest
-) -> OffsetCommitResponse:
-    groups = ctx.broker.groups
-    groups.shard(request.group_id)  # raises if this broker does not coordinate the group
-    producer = Producer(request.producer_id, request.producer_epoch, await _verification(ctx, request))
-    response: OffsetCommitResponse = await groups.answered(
-        request.group_id,
-        lambda shard, to, now: shard.commit_offsets_in_transaction(commit, ctx.version, producer, to, now),
-    )
-    return response
+async def _verified(ctx: BrokerContext, request: TxnOffsetCommitRequest) -> Producer:
+    ctx.broker.groups.shard(request.group_id)  # raises if this broker does not coordinate the group
+    return Producer(request.producer_id, request.producer_epoch, await _verification(ctx, request))
 
 
 async def _verification(ctx: BrokerContext, request: TxnOffsetCommitRequest) -> Verification:
