@@ -168,6 +168,8 @@ def _refusal(ctx: BrokerContext, code: ErrorCode) -> KafkaError:
             | ErrorCode.NOT_COORDINATOR
             | ErrorCode.COORDINATOR_NOT_AVAILABLE
             | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            # Another partition of the request is unknown to the coordinator, which may learn of it later.
+            | ErrorCode.OPERATION_NOT_ATTEMPTED
         ):
             # Every producer retries this code, without refreshing its metadata.
             code = ErrorCode.NOT_ENOUGH_REPLICAS
