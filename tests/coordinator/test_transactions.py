@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import NO_BROKER
+from odradek.base.ids import NO_BROKER, TopicPartition
 from odradek.base.invariants import InvariantBroken
 from odradek.base.limits import producer_epoch_max as EPOCH_MAX
 from odradek.coordinator.transaction.ending import Ending
@@ -615,6 +615,20 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ve
     else:
         assert story.end(producer).code is INVALID_STATE
         assert story.end(producer, commits=False).value == (producer.producer_id, 1)
+
+
+def test_large_transactions_that_time_out_together_are_aborted_in_several_batches(monkeypatch):
+    """One batch would be larger than `max.message.bytes`: refused each time, with all of them open for ever."""
+    monkeypatch.setattr("odradek.coordinator.transaction.shard.BYTES_PER_TURN", 1000)
+    story = TransactionStory(timed_out_check_interval_ms=1000)
+    story.partition.batch_bytes_max = 1500
+    partitions = [TopicPartition("wide", index) for index in range(200)]
+    names = ("one", "two", "three")
+    for name in names:
+        story.join(story.init(transactional_id=name).value, *partitions, transactional_id=name)
+    story.pass_time(62_000)
+    states = [story.shard.transactions.newest[name].state for name in names]
+    assert states == [State.COMPLETE_ABORT] * 3
 
 
 def test_a_transactional_id_expires_when_it_has_not_been_used():

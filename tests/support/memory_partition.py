@@ -30,12 +30,15 @@ class MemoryPartition:
         self.end = 0
         self.high_watermark = 0
         self.refusal = ErrorCode.NONE
+        self.batch_bytes_max = 1_048_588  # Kafka's default
         self.replicates_at_once = True
         self.waiting: list = []
 
     def append(self, batch, verification=None):
         if self.refusal:
             raise KafkaError(self.refusal)
+        if len(batch) > self.batch_bytes_max:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         header = next(iter_batches(batch)).header
         batch[0:8] = self.end.to_bytes(8, "big")
         self.batches += batch

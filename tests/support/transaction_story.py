@@ -196,10 +196,17 @@ class TransactionStory:
         self.perform(self.shard.initialize(request, answered, self.now))
         return answered
 
-    def join(self, producer, *partitions: TopicPartition, version: int = 2, waits: bool = False) -> Answered:
+    def join(
+        self,
+        producer,
+        *partitions: TopicPartition,
+        version: int = 2,
+        waits: bool = False,
+        transactional_id: str = ID,
+    ) -> Answered:
         answered = Answered()
         request = Joining(
-            transactional_id=ID,
+            transactional_id=transactional_id,
             producer=ProducerIdentity(*producer),
             partitions=partitions,
             client_version=version,

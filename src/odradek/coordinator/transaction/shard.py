@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError, error_code
 from odradek.base.ids import NO_PRODUCER, BrokerId, Offset, ProducerId, TopicPartition
 from odradek.base.invariants import InvariantBroken
@@ -47,6 +48,7 @@ MARKERS_TIMEOUT_MS = 10_000
 PRODUCER_ID_TIMEOUT_MS = 10_000
 # Per batch; the rest follows in the next turn.
 CHANGES_PER_TURN = 200
+BYTES_PER_TURN = 256 * limits.KIB
 # Two-phase commit by an outside coordinator: such a transaction never times out.
 NO_TIMEOUT_MS = 2**31 - 1
 
@@ -417,8 +419,7 @@ class TransactionShard:
             and each.timeout_ms != NO_TIMEOUT_MS
             and each.started_ms + each.timeout_ms < now_ms
         )
-        found = list(islice(timed_out, CHANGES_PER_TURN))
-        is_full = len(found) == CHANGES_PER_TURN
+        found, is_full = self._one_batch(timed_out)
         turn.set_timer(TIMED_OUT_TIMER, RETRY_MS if is_full else self._config.timed_out_check_interval_ms)
         fenced: list[Transaction] = []
         for transaction in found:
@@ -430,6 +431,18 @@ class TransactionShard:
                 fenced.append(transaction.fenced(self._transaction_version, NO_PRODUCER, now_ms))
         if fenced:
             self._prepare(turn, fenced, lambda _error, now: Effects(now))
+
+    def _one_batch(self, transactions: Iterable[Transaction]) -> tuple[list[Transaction], bool]:
+        """As many as one batch can store, and whether there are more. A batch that is too large would be refused."""
+        chosen: list[Transaction] = []
+        size = 0
+        for transaction in transactions:
+            key, value = self.encode(TransactionStored(transaction.transactional_id, transaction))
+            size += len(key) + len(value or b"")
+            if chosen and (len(chosen) == CHANGES_PER_TURN or size > BYTES_PER_TURN):
+                return chosen, True
+            chosen.append(transaction)
+        return chosen, False
 
     def _abort_with_new_id(self, turn: Effects, transaction: Transaction) -> None:
         def answered(answer: InitProducerIdResponse | None, now: Now) -> Effects:
