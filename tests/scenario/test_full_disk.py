@@ -23,6 +23,8 @@ from odradek.testing.embedded import QUICK, QUICK_TOGETHER
 from support.waiting import wait_until
 
 WITHIN_S = 60.0
+# What the coordinator stores in turn for one transaction: its partition joined, its outcome, and that it is complete.
+STORED = 3
 
 
 class FullFile:
@@ -46,6 +48,13 @@ class FullDisk:
     def __init__(self, inner) -> None:
         self._inner = inner
         self.full = False
+        # Only names with this in them find no more room, after so many writes.
+        self.only = ""
+        self.writes_left = 0
+        self.refused = 0
+
+    def fill_after(self, writes: int, only: str) -> None:
+        self.full, self.only, self.writes_left, self.refused = True, only, writes, 0
 
     shared = False
 
@@ -64,7 +73,12 @@ class FullDisk:
         self._inner.make_dir(path)
 
     def refuse_if_full(self, path: str) -> None:
-        if self.full and "__cluster_metadata" not in path:
+        if not self.full or self.only not in path or "__cluster_metadata" in path:
+            return
+        if self.writes_left:
+            self.writes_left -= 1
+        else:
+            self.refused += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
@@ -94,13 +108,31 @@ class Story:
         assert self.producer.flush(WITHIN_S) == 0
         assert not failures
 
+    def transactor(self) -> Producer:
+        settings = {"transactional.id": "payer", "retry.backoff.ms": 20, "log_level": 0}
+        producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
+        producer.init_transactions(WITHIN_S)
+        return producer
+
+    def transact(self, producer: Producer) -> None:
+        """Three records in one transaction, with retries."""
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce("t", str(self.sent))
+            self.sent += 1
+        producer.commit_transaction(WITHIN_S)
+
+    def coordinator(self) -> int:
+        return self.partition("__transaction_state").leader
+
     def read(self, topic: str = "t") -> list[int]:
+        """Read committed, which is librdkafka's default."""
         reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "g", "log_level": 0})
         try:
             end = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=WITHIN_S)[1]
             reader.assign([TopicPartition(topic, 0, 0)])
             found: list[int] = []
-            while len(found) < end:
+            while reader.position([TopicPartition(topic, 0)])[0].offset < end:
                 found += [int(message.value()) for message in reader.consume(1000, 0.2) if message.error() is None]
             return found
         finally:
@@ -190,5 +222,40 @@ def test_a_partition_whose_log_found_no_room_is_created_later(tmp_path: Path) ->
         story.disks[1].full = False
         await asyncio.to_thread(story.produce, 5, "late")
         assert await asyncio.to_thread(story.read, "late") == list(range(5))
+
+    play(tmp_path, 1, scenario)
+
+
+def test_transactions_go_on_with_another_coordinator_when_the_disk_of_the_first_is_full(tmp_path: Path) -> None:
+    async def scenario(story: Story) -> None:
+        await asyncio.to_thread(story.create, "t", 3, **{"min.insync.replicas": "2"})
+        producer = await asyncio.to_thread(story.transactor)
+        for stored in range(STORED):
+            coordinator = await asyncio.to_thread(story.coordinator)
+            disk = story.disks[coordinator]
+            disk.fill_after(stored, "__transaction_state")
+            await asyncio.to_thread(story.transact, producer)
+            await story.until(lambda disk=disk: disk.refused)
+            await story.until(lambda coordinator=coordinator: story.coordinator() != coordinator)
+            assert await asyncio.to_thread(story.read) == list(range(story.sent))
+            disk.full = False
+            await story.until(lambda: len(story.partition("__transaction_state").isrs) == 3)
+        await asyncio.to_thread(story.transact, producer)  # only after the one before is complete
+
+    play(tmp_path, 3, scenario)
+
+
+def test_transactions_of_the_only_coordinator_wait_for_room_on_its_disk(tmp_path: Path) -> None:
+    async def scenario(story: Story) -> None:
+        await asyncio.to_thread(story.create, "t", 1)
+        producer = await asyncio.to_thread(story.transactor)
+        for stored in range(STORED):
+            story.disks[1].fill_after(stored, "__transaction_state")
+            transaction = asyncio.create_task(asyncio.to_thread(story.transact, producer))
+            await story.until(lambda: story.disks[1].refused)
+            story.disks[1].full = False
+            await transaction
+            assert await asyncio.to_thread(story.read) == list(range(story.sent))
+        await asyncio.to_thread(story.transact, producer)  # only after the one before is complete
 
     play(tmp_path, 1, scenario)
