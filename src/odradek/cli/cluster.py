@@ -72,26 +72,30 @@ def info(bootstrap: str, output: str) -> None:
 @command.command("health")
 @bootstrap_option
 def health(bootstrap: str) -> None:
-    """Report problems of the cluster. Exits with 1 if there are any."""
+    """Report problems of the cluster. Exits with 1 if there are any. Disks that fill up are only shown."""
     from odradek.cli import quorum
     from odradek.cli.asking import ask
-    from odradek.cli.health import problems
+    from odradek.cli.brokers import directories
+    from odradek.cli.health import problems, warnings
     from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
     described = ask(bootstrap, DescribeClusterRequest(include_fenced_brokers=True), 2, DescribeClusterResponse)
     voters = quorum.described(bootstrap)
     partitions = _partitions(bootstrap, with_min_in_sync=True)
     fenced = sorted(broker.broker_id for broker in described.brokers if broker.is_fenced)
-    found = list(problems(voters, fenced, partitions, _silent(voters, described)))
-    for sentence in found:
-        click.echo(sentence)
-    if found:
-        raise SystemExit(1)
+    asked = directories(broker for broker in described.brokers if not broker.is_fenced)
+    silent = [broker for broker, answer in asked.items() if answer is None]
+    disks = {broker: answer for broker, answer in asked.items() if answer is not None}
+    found = list(problems(voters, fenced, partitions, silent, disks))
     alive = len(described.brokers)
-    click.echo(
+    well = (
         f"healthy: {alive} of {alive} brokers alive, {len(voters.present)} of {len(voters.voters)} voters following, "
         f"{len(partitions)} partitions with a leader and all replicas in sync"
     )
+    for sentence in [*(found or [well]), *warnings(disks)]:
+        click.echo(sentence)
+    if found:
+        raise SystemExit(1)
 
 
 @command.command("quorum")

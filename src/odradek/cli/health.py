@@ -1,13 +1,21 @@
-"""Finds problems of a cluster in what brokers and the metadata quorum report. Does no I/O."""
+"""Finds problems of a cluster in what brokers and the metadata quorum report. Does no I/O.
+
+`monitor/cluster_health.py` has the rules, which the console shares. A disk that fills up is a warning alone: it is no
+reason to wait before the next node is restarted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-# A voter whose last fetch is older than this counts as absent.
-SILENT_MS = 10_000
+from odradek.base.limits import MIB
+from odradek.console.collecting.snapshot import LogDir
+from odradek.monitor.cluster_health import Disk, follows, majority, refuses_acks_all
+
 NAMED_MAX = 10
+NO_DIRECTORIES: Mapping[int, Sequence[LogDir]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +48,11 @@ class QuorumState:
 
     @property
     def majority(self) -> int:
-        return len(self.voters) // 2 + 1
+        return majority(len(self.voters))
 
     @property
     def present(self) -> list[int]:
-        return [v.node_id for v in self.voters if v.silent_ms is not None and v.silent_ms <= SILENT_MS]
+        return [v.node_id for v in self.voters if follows(v.silent_ms)]
 
     @property
     def absent(self) -> list[int]:
@@ -56,25 +64,46 @@ def problems(
     fenced_brokers: Sequence[int],
     partitions: Sequence[PartitionState],
     silent_brokers: Sequence[int] = (),
+    directories: Mapping[int, Sequence[LogDir]] = NO_DIRECTORIES,
 ) -> Iterable[str]:
-    """The most severe first. `silent_brokers` cannot be reached, and no controller is there to fence them."""
+    """The most severe first. `silent_brokers` do not answer, and no controller has fenced them."""
     yield from of_quorum(quorum)
     # Internal topics come last.
     partitions = sorted(partitions, key=lambda partition: partition.topic.startswith("__"))
     for broker in silent_brokers:
         if broker not in quorum.absent:
             yield f"broker {broker} cannot be reached"
+    yield from _of_disks(directories)
     lost = [p for p in partitions if p.leader in silent_brokers]
     yield from _told(lost, "{} a leader that cannot be reached: nothing is read or written ({})", _leader_of)
     without = [p for p in partitions if p.leader is None]
     yield from _told(without, "{} no leader: nothing is read or written ({})", _replicas_of)
     led = [p for p in partitions if p.leader is not None and p not in lost]
-    refusing = [p for p in led if p.min_in_sync is not None and len(p.in_sync) < p.min_in_sync]
+    refusing = [p for p in led if refuses_acks_all(len(p.in_sync), len(p.replicas), p.min_in_sync)]
     yield from _told(refusing, "{} fewer replicas in sync than min.insync.replicas: acks=all is refused ({})", _in_sync)
     behind = [p for p in led if len(p.in_sync) < len(p.replicas) and p not in refusing]
     yield from _told(behind, "{} replicas that are not in sync: under-replicated ({})", _in_sync)
     for broker in fenced_brokers:
         yield f"broker {broker} is registered but not alive, or still catching up with the metadata"
+
+
+def warnings(directories: Mapping[int, Sequence[LogDir]]) -> Iterable[str]:
+    """What is no problem yet."""
+    for broker, found in directories.items():
+        for each in found:
+            if Disk.FILLING <= each.state < Disk.FULL:
+                yield f"the disk of broker {broker} is filling up ({each.path}: {each.used_share:.0%} used)"
+
+
+def _of_disks(directories: Mapping[int, Sequence[LogDir]]) -> Iterable[str]:
+    for broker, found in directories.items():
+        for each in found:
+            if each.state is Disk.FULL:
+                left = (each.bytes_usable or 0) // MIB
+                yield f"the disk of broker {broker} is full: it stores no more records ({each.path}: {left} MiB left)"
+            elif each.state is Disk.FAILED:
+                logs = f"logs that went offline: {', '.join(each.failed[:NAMED_MAX])}"
+                yield f"the disk of broker {broker} has failed ({each.path}: {each.error or logs})"
 
 
 def no_majority(quorum: QuorumState) -> str | None:

@@ -1,7 +1,8 @@
 """The health of a cluster in one sentence, with the reason and the next step. A pure function of a snapshot.
 
 A problem names its cause once: partitions that lack the replicas of a dead broker, or of a broker with a full disk, are
-part of that finding, and no findings of their own.
+part of that finding, and no findings of their own. `monitor/cluster_health.py` has the rules, which
+`odradek cluster health` shares.
 """
 
 from __future__ import annotations
@@ -12,13 +13,11 @@ from urllib.parse import quote
 
 from odradek.console.collecting.snapshot import Broker, Group, LogDir, Partition, Quorum, Snapshot
 from odradek.console.finding import Finding, Level
+from odradek.monitor.cluster_health import Disk, refuses_acks_all
 from odradek.monitor.lag.evaluation import Status
 
 NAMED_MAX = 3
 GROUPS_MAX = 5
-DISK_WARN_SHARE, DISK_BAD_SHARE = 0.85, 0.95
-# Below this, a broker cannot even roll a segment.
-DISK_FULL_BYTES = 64 * 2**20
 # A turn of the collector that is older than this is a problem of the console or of its network.
 OLD_MS = 15_000
 
@@ -169,7 +168,7 @@ class _Harm:
     def is_refusing(self, place: Place) -> bool:
         """Whether acks=all is refused."""
         needed = self._snapshot.min_in_sync.get(place[0])
-        return needed is not None and len(place[1].in_sync) < min(needed, len(place[1].replicas))
+        return refuses_acks_all(len(place[1].in_sync), len(place[1].replicas), needed)
 
     def effect(self, places: Sequence[Place], broker: Broker) -> str:
         """What the missing replicas mean for clients, in one sentence."""
@@ -199,7 +198,7 @@ def _dead(broker: Broker, harm: _Harm, quorum: Quorum | None) -> Finding:
             path=path,
         )
     # What was seen last of its disk may be the reason.
-    full = next((each for each in broker.log_dirs if _is_full(each)), None)
+    full = next((each for each in broker.log_dirs if each.state is Disk.FULL), None)
     left = f"{full.path} had {_size(full.bytes_usable)} left. " if full else ""
     start = f"start broker {broker.broker_id} again{_at(broker)}"
     return Finding(
@@ -217,14 +216,7 @@ def _at(broker: Broker) -> str:
 
 def _worst_dir(broker: Broker) -> LogDir | None:
     """The directory that cannot take more records, if there is one."""
-    for each in broker.log_dirs:
-        if each.error is not None or each.failed or _is_full(each):
-            return each
-    return None
-
-
-def _is_full(directory: LogDir) -> bool:
-    return directory.bytes_usable is not None and directory.bytes_usable < DISK_FULL_BYTES
+    return next((each for each in broker.log_dirs if each.state >= Disk.FULL), None)
 
 
 def _of_disks(broker: Broker, harm: _Harm) -> Iterator[Finding]:
@@ -235,9 +227,9 @@ def _of_disks(broker: Broker, harm: _Harm) -> Iterator[Finding]:
         yield _broken_disk(broker, broken, f" {harm.effect(places, broker)}." if places else "")
         return
     fullest = broker.fullest
-    if fullest is None or fullest.used_share is None or fullest.used_share < DISK_WARN_SHARE:
+    if fullest is None or fullest.used_share is None or fullest.state < Disk.FILLING:
         return
-    is_bad = fullest.used_share >= DISK_BAD_SHARE
+    is_bad = fullest.state is Disk.ALMOST_FULL
     yield Finding(
         level=Level.BAD if is_bad else Level.WARN,
         what=f"The disk of broker {broker.broker_id} is {'almost full' if is_bad else 'filling up'}",
@@ -250,7 +242,7 @@ def _of_disks(broker: Broker, harm: _Harm) -> Iterator[Finding]:
 def _broken_disk(broker: Broker, broken: LogDir, effect: str) -> Finding:
     path = f"/brokers/{broker.broker_id}"
     failed = f" {_counted(len(broken.failed), 'log')} went offline: {_few(broken.failed)}." if broken.failed else ""
-    if _is_full(broken):
+    if broken.state is Disk.FULL:
         return Finding(
             level=Level.BAD,
             what=f"The disk of broker {broker.broker_id} is full",

@@ -95,14 +95,14 @@ def read_log_dirs(cluster: Cluster, brokers: Iterable[int]) -> tuple[dict[int, t
     for broker, answer in answers.items():
         if isinstance(answer, NoAnswer):
             continue
-        directories[broker] = tuple(map(_log_dir, answer.results))
+        directories[broker] = tuple(map(log_dir, answer.results))
         for result in answer.results:
             for topic in result.topics:
                 sizes[topic.name] = sizes.get(topic.name, 0) + sum(each.partition_size for each in topic.partitions)
     return directories, sizes
 
 
-def _log_dir(result: DescribeLogDirsResult) -> LogDir:
+def log_dir(result: DescribeLogDirsResult) -> LogDir:
     return LogDir(
         path=result.log_dir,
         error=None if result.error_code == ErrorCode.NONE else error_name(result.error_code),

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from odradek.console.finding import Finding
+from odradek.monitor import cluster_health
+from odradek.monitor.cluster_health import Disk
 from odradek.monitor.lag.cluster_lag import GroupSummary
 from odradek.monitor.lag.evaluation import Status, group_status
 
 NO_LEADER = -1
-# A voter whose last fetch is older than this does not follow.
-SILENT_MS = 10_000
 # A group that is less far behind has no problem yet that a person should look at.
 BEHIND_S = 60
 
@@ -62,9 +62,13 @@ class LogDir:
 
     @property
     def used_share(self) -> float | None:
-        if not self.bytes_total or self.bytes_usable is None:
-            return None
-        return 1 - self.bytes_usable / self.bytes_total
+        return cluster_health.used_share(self.bytes_total, self.bytes_usable)
+
+    @property
+    def state(self) -> Disk:
+        return cluster_health.disk(
+            error=self.error, failed=self.failed, total=self.bytes_total, usable=self.bytes_usable
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +128,7 @@ class Voter:
 
     @property
     def follows(self) -> bool:
-        return self.silent_ms is not None and self.silent_ms <= SILENT_MS
+        return cluster_health.follows(self.silent_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,7 @@ class Quorum:
 
     @property
     def majority(self) -> int:
-        return len(self.voters) // 2 + 1
+        return cluster_health.majority(len(self.voters))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

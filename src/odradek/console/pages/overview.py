@@ -14,7 +14,7 @@ from odradek.console.collecting.snapshot import Broker, Group, Snapshot
 from odradek.console.frame import Console, Page
 from odradek.console.pages.group import TONES
 from odradek.console.rendering import count, per_second, share, short, size
-from odradek.console.verdict import DISK_BAD_SHARE, DISK_WARN_SHARE
+from odradek.monitor.cluster_health import DISK_BAD_SHARE, DISK_WARN_SHARE
 
 FINDINGS_MAX = 6
 TOP = 5
