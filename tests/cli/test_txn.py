@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from odradek.base.ids import TopicPartition
+from odradek.cli import txn_requests
+from odradek.cli.consent import Consent
 from odradek.client import Consumer
+from odradek.protocol.messages.p03_metadata import MetadataRequest
+from odradek.protocol.messages.p66_list_transactions import ListTransactionsRequest
+from odradek.protocol.schema import Message
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
 from support.hanging import WITHOUT_VERIFICATION, hang
@@ -97,6 +104,50 @@ def test_a_transaction_that_its_coordinator_knows_is_not_aborted_by_place(broker
     assert (refused.exit_code, "odradek txn abort known" in refused.stderr) == (1, True), refused.output
     producer.commit_transaction(30)
     assert committed(broker, "known") == [b"record"]
+
+
+def test_nothing_counts_as_hanging_while_its_coordinator_may_be_down(
+    broker: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An abort marker would tear a transaction that the coordinator commits when it is back."""
+    producer = begun(broker, "torn")
+    ask = txn_requests.ask
+
+    def without_coordinator(address: str, request: Message, version: int, answer: type[Message]) -> Message:
+        told: Any = ask(address, request, version, answer)
+        if isinstance(request, MetadataRequest):
+            for topic in told.topics:
+                for partition in topic.partitions if topic.name == "__transaction_state" else ():
+                    partition.leader_id = -1
+        elif isinstance(request, ListTransactionsRequest):
+            told.transaction_states = []
+        return told
+
+    monkeypatch.setattr(txn_requests, "ask", without_coordinator)
+    for command in (["find-hanging", "torn", "--older-than", "0s"], ["abort", "--at", "torn:0:0", "--yes"]):
+        refused = odradek_command(broker, "txn", *command)
+        assert "some transactions have no coordinator" in refused.stderr, refused.output
+    producer.commit_transaction(30)
+    assert committed(broker, "torn") == [b"record"]
+
+
+def test_a_transaction_that_ended_while_the_user_was_asked_gets_no_marker(
+    broker: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer may use the same epoch for its next transaction, which the marker would tear."""
+    succeed(broker, "topic", "create", "late", "-p", "1")
+    hang(broker.port, "late", b"lost")
+    place = TopicPartition("late", 0)
+
+    def ends_meanwhile(_: Consent, _question: str) -> bool:
+        cluster = txn_requests.Cluster(broker.bootstrap_servers)
+        [wrong], _complete = cluster.open_in([place])
+        cluster.abort_in_partition(wrong)
+        return True
+
+    monkeypatch.setattr(Consent, "to", ends_meanwhile)
+    refused = odradek_command(broker, "txn", "abort", "--at", "late:0:0")
+    assert (refused.exit_code, "late:0:0 has changed" in refused.stderr) == (1, True), refused.output
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,9 @@ def _abort_at(cluster: Cluster, place: str, consent: Consent) -> None:
         fail(f"the coordinator still knows this transaction. Abort it with: odradek txn abort {owner}")
     consent.show([f"write an abort marker for producer {wrong.producer_id} to {matched[1]}:{matched[2]}"])
     if consent.to(f"Abort the transaction at {place}?"):
+        # Meanwhile it may have ended, or its producer may have begun another one, which the marker would tear.
+        if wrong not in cluster.open_in([partition])[0] or not cluster.hanging([wrong]):
+            fail(f"the transaction at {place} has changed. Look again with: odradek txn find-hanging {matched[1]}")
         cluster.abort_in_partition(wrong)
         click.echo(f"aborted the transaction at {place}")
 

@@ -21,6 +21,7 @@ from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.messages.p65_describe_transactions import TransactionState
 from odradek.protocol.schema import Message
 
+TRANSACTIONS_TOPIC = "__transaction_state"
 NO_TRANSACTION = 'transactional id "{}" does not exist. List transactional ids with: odradek txn ls'
 
 
@@ -88,8 +89,19 @@ class Cluster:
             self._transactions.replace_producer(transactional_id, timeout_ms)
 
     def hanging(self, found: Sequence[Open]) -> list[Open]:
+        if found:
+            self._require_coordinators()
         with _refusals_told():
             return self._transactions.hanging(sorted(self.addresses), found)
+
+    def _require_coordinators(self) -> None:
+        """Without one of them, transactions that it knows, and may commit later, would look like hanging ones."""
+        for partition, leader in self.leaders.items():
+            if partition.topic == TRANSACTIONS_TOPIC and leader not in self.addresses:
+                fail(
+                    f"{named(partition)} has no leader, so some transactions have no coordinator. "
+                    "Wait until it has one, and find the cause with: odradek cluster health"
+                )
 
     def open_in(self, partitions: Iterable[TopicPartition]) -> tuple[list[Open], bool]:
         """The open transactions, and whether all of the partitions could be searched."""
