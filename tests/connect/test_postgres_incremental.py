@@ -15,6 +15,7 @@ import pytest
 from connect.test_postgres_cdc import database, read, server
 from odradek.connect.interface import NeedsUser
 from odradek.connect.records import Record
+from support.waiting import wait_until
 
 __all__ = ["database", "read", "server"]  # fixtures
 
@@ -128,11 +129,13 @@ def test_a_chunk_waits_for_transactions_that_the_database_does_not_show_yet(
 ) -> None:
     """A commit that waits for a standby server is in the log, but queries still see the row that it deletes."""
     signals.execute("INSERT INTO items SELECT n, 'old' FROM generate_series(1, 3) AS n")
+    signals.execute("CREATE TABLE not_captured (n int)")
     reading = read(**OPTIONS)
     reading.place()
     signals.execute("ALTER SYSTEM SET synchronous_standby_names = 'none_has_this_name'")
     signals.execute("SELECT pg_reload_conf()")
     try:
+        wait_until(lambda: waits(signals.info.dsn, "INSERT INTO not_captured VALUES (1)"), "commits wait")
         with unacknowledged(signals.info.dsn, "DELETE FROM items WHERE id = 2"):
             assert [record.value["op"] for record in reading.take(2) if record.value is not None] == ["d"]
             assert len(signals.execute("SELECT id FROM items").fetchall()) == 3
@@ -146,13 +149,25 @@ def test_a_chunk_waits_for_transactions_that_the_database_does_not_show_yet(
     assert [record.key["id"] for record in reading.take(3)] == [1, 3, 4]
 
 
+def waits(dsn: str, statement: str) -> bool:
+    with unacknowledged(dsn, statement) as waits:
+        return waits
+
+
 @contextmanager
-def unacknowledged(dsn: str, statement: str) -> Iterator[None]:
-    """The statement is committed by another connection, which waits for a standby server until the block ends."""
+def unacknowledged(dsn: str, statement: str) -> Iterator[bool]:
+    """The statement is committed by another connection, which waits for a standby server until the block ends.
+
+    False if it did not have to wait: the checkpointer learns of a new setting later than other processes.
+    """
     with psycopg.connect(dsn, autocommit=True) as connection, ThreadPoolExecutor(1) as threads:
+        pid = connection.info.backend_pid
         running = threads.submit(connection.execute, statement)
         try:
-            yield
+            with psycopg.connect(dsn, autocommit=True) as other:
+                wait = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'SyncRep'"
+                wait_until(lambda: running.done() or other.execute(wait, [pid]).fetchone(), "the commit waits")
+            yield not running.done()
         finally:
             connection.cancel()
             running.result()

@@ -109,8 +109,9 @@ def test_waiting_fetch_returns_empty_after_max_wait(wire, topic):
 
 def test_fetch_with_an_error_returns_at_once(wire, topic):
     """T34. The client has to act on it."""
-    assert TIMEOUT_S < 60
-    assert wire.fetch(topic, {0: 0, 9: 0}, max_wait_ms=60_000)[9].error_code == UNKNOWN_TOPIC
+    max_wait_ms = 300_000
+    assert max_wait_ms > TIMEOUT_S * 1000
+    assert wire.fetch(topic, {0: 0, 9: 0}, max_wait_ms=max_wait_ms)[9].error_code == UNKNOWN_TOPIC
 
 
 class Session:
