@@ -147,6 +147,20 @@ def test_the_outbox_is_bounded_and_drops_the_oldest() -> None:
     assert outbox.waiting == []
 
 
+def test_a_message_may_be_dropped_while_it_is_sent() -> None:
+    outbox = Outbox()
+    outbox.add(notices("a", "b"))
+    [message] = outbox.due(NOW)
+    outbox.add(notices(*map(str, range(limits.alert_messages_max))))
+    outbox.failed(message, NOW)
+    outbox.delivered(message)
+    assert hosts(outbox, NOW) == ["0"]
+
+
+def test_a_label_may_contain_characters_that_end_lines_elsewhere() -> None:
+    assert list(read_samples('load{host="a\u2028b"} 1\n', ["load"])) == [load(1, "a\u2028b")]
+
+
 def test_samples_are_read_from_the_text_of_prometheus() -> None:
     text = """# HELP load The load.
 # TYPE load gauge

@@ -28,6 +28,9 @@ class Server(ThreadingHTTPServer):
         self.value = 0
         self.scrapes = threading.Semaphore(0)
         self.refusals = 0
+        # Answers that are not HTTP.
+        self.garbage = 0
+        self.redirects = 0
         self.messages: queue.Queue[dict] = queue.Queue()
 
     @property
@@ -46,7 +49,17 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     server: Server
 
+    def is_garbage(self) -> bool:
+        if self.server.garbage <= 0:
+            return False
+        self.server.garbage -= 1
+        self.wfile.write(b"nonsense\r\n\r\n")
+        self.close_connection = True
+        return True
+
     def do_GET(self) -> None:
+        if self.is_garbage():
+            return
         self.send_response(200)
         self.end_headers()
         self.wfile.write(f'queue_length{{queue="a"}} {self.server.value}\n'.encode())
@@ -54,6 +67,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.is_garbage():
+            return
+        if self.server.redirects > 0:
+            self.server.redirects -= 1
+            self.send_response(302)
+            self.send_header("Location", self.server.url)
+            self.end_headers()
+            return
         is_refused = self.server.refusals > 0
         self.server.refusals -= is_refused
         self.send_response(503 if is_refused else 200)
@@ -142,6 +163,18 @@ def test_message_that_could_not_be_delivered_is_sent_after_a_restart(server, ale
     server.await_scrapes(3)
     first.stop()
     server.refusals = 0
+    alerting()
+    assert server.message() == ("firing", "QueueTooLong")
+
+
+def test_a_source_or_webhook_that_does_not_speak_http_is_asked_again(server, alerting):
+    server.value, server.garbage = 11, 3
+    alerting()
+    assert server.message() == ("firing", "QueueTooLong")
+
+
+def test_a_redirect_of_a_webhook_is_not_taken_for_a_delivery(server, alerting):
+    server.value, server.redirects = 11, 1
     alerting()
     assert server.message() == ("firing", "QueueTooLong")
 

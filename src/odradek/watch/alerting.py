@@ -6,6 +6,7 @@ the same id: at least once. An alert that is open on disk is not opened again.
 
 from __future__ import annotations
 
+import http.client
 import logging
 import threading
 import urllib.request
@@ -121,7 +122,7 @@ class Alerting:
         try:
             with urllib.request.urlopen(url, timeout=SCRAPE_TIMEOUT_S) as answer:  # noqa: S310 - http and https only
                 text = answer.read(alert_scrape_bytes_max).decode(errors="replace")
-        except OSError as failed:
+        except (OSError, http.client.HTTPException) as failed:
             if name not in self._down:
                 logger.warning("cannot scrape %s at %s, retrying: %s", name, url, failed)
             self._down.add(name)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +18,16 @@ NEVER = "0001-01-01T00:00:00Z"
 
 class NotDelivered(Exception):
     """The message must be sent again."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """urllib would follow a redirect with a GET, without the message."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_NoRedirect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +43,8 @@ class Webhook:
             self.url, data=body(receiver, notice), headers=headers, method="POST"
         )
         try:
-            urllib.request.urlopen(request, timeout=self.timeout_s).close()  # noqa: S310
-        except OSError as failed:  # also errors of HTTP and timeouts
+            _opener.open(request, timeout=self.timeout_s).close()
+        except (OSError, http.client.HTTPException) as failed:  # OSError: also statuses that are no success, and timeouts
             raise NotDelivered(f"{self.url}: {failed}") from failed
 
 

@@ -45,9 +45,13 @@ class Outbox:
         return [message for message in first.values() if message.not_before_ms <= now_ms]
 
     def delivered(self, message: Message) -> None:
-        self._waiting.remove(message)
+        """It may have been dropped meanwhile."""
+        if message in self._waiting:
+            self._waiting.remove(message)
 
     def failed(self, message: Message, now_ms: int) -> None:
+        if message not in self._waiting:
+            return
         wait_ms = min(RETRY_FIRST_MS << min(message.failures, 16), RETRY_MAX_MS)
         later = replace(message, failures=message.failures + 1, not_before_ms=now_ms + wait_ms)
         self._waiting[self._waiting.index(message)] = later

@@ -21,7 +21,7 @@ class Sample(NamedTuple):
 
 def read_samples(text: str, names: Collection[str]) -> Iterator[Sample]:
     """Lines that cannot be read are skipped: a rule must not fail because of another metric."""
-    for line in text.splitlines():
+    for line in text.split("\n"):  # splitlines() would also split at other characters, which labels may contain
         if line.startswith("#") or (found := _LINE.fullmatch(line)) is None or found[1] not in names:
             continue
         try:
