@@ -16,6 +16,7 @@ ALSO_NEEDED = {
     "test_command_line.py": ("javac",),
     "test_cluster_tools.py": ("javac",),
     "test_hello.py": ("node", "npm", "go"),
+    "test_otlp_collector.py": ("go",),
     "test_rolling_restart.py": ("javac", "node", "npm"),
     "test_storm.py": ("javac",),
     "test_transaction_tools.py": ("javac",),

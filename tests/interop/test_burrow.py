@@ -45,6 +45,8 @@ EXPECTED = {
     "joined": "ERR",
 }
 
+PRODUCED = ("steady", "falls-behind", "stalled", "stopped", "rewound-and-back", "one-of-three")
+
 
 class Groups:
     """One topic for each group, and commits without members."""
@@ -72,9 +74,16 @@ class Groups:
     def delete(self, group: str) -> None:
         self._admin.delete_consumer_groups([group])[group].result()
 
-    def step(self, at: int) -> None:
-        for group in ("steady", "falls-behind", "stalled", "stopped", "rewound-and-back", "one-of-three"):
+    def continue_topics(self) -> None:
+        for group in PRODUCED:
             self.produce(group, 20)
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """Of the topics that get records at each step."""
+        return {topic: self._ends[topic] for topic in PRODUCED}
+
+    def commit_step(self, at: int) -> None:
         self.commit("steady", self._ends["steady"])
         self.commit("falls-behind", 100 + 5 * at)
         self.commit("one-of-three", 100 + 5 * at)
@@ -111,10 +120,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[st
         first = wait_until(lambda: consumer.poll(0.1), "a record")
         with Burrow(directory, broker.bootstrap_servers) as burrow, _monitor(directory, broker) as monitor:
             consumer.commit(first, asynchronous=False)
-            for at in range(STEPS):
-                groups.step(at)
-                time.sleep(STEP_S)
             urls = (burrow.url, monitor.url)
+            for at in range(STEPS):
+                groups.continue_topics()
+                # With an old log end, a commit would seem to have less lag than the one before.
+                _wait_for_ends(urls, groups.ends)
+                groups.commit_step(at)
+                time.sleep(STEP_S)
             _wait_for_the_same_ends(urls)
             paths = ["/v3/kafka", "/v3/kafka/local/topic", "/v3/kafka/local/consumer"]
             for group in EXPECTED:
@@ -129,6 +141,14 @@ def _wait_for_the_same_ends(urls: tuple[str, str]) -> None:
     for topic in EXPECTED:
         path = f"/v3/kafka/local/topic/{topic}"
         wait_until(lambda path=path: len({fetched(url + path)[1] for url in urls}) == 1, f"the same ends of {topic}")
+
+
+def _wait_for_ends(urls: tuple[str, str], ends: dict[str, int]) -> None:
+    def are_known() -> bool:
+        answers = [(fetched(f"{url}/v3/kafka/local/topic/{topic}"), end) for url in urls for topic, end in ends.items()]
+        return all(status == 200 and json.loads(body)["offsets"][0] == end for (status, body), end in answers)
+
+    wait_until(are_known, "both know the new ends")
 
 
 def _monitor(directory: Path, broker: Embedded) -> MonitorProcess:
