@@ -17,8 +17,8 @@ from odradek.connect.connectors.postgres.slot import SlotLost
 from odradek.connect.connectors.postgres.source import PostgresCdc
 from odradek.connect.records import Offset, Record, SourcePlace
 from odradek.testing import Embedded
-from support.connect_service import Service, eventually
-from support.postgres import Postgres
+from support.connect_service import Service, connect_service, eventually
+from support.postgres import LOG_FILE_BYTES, Postgres
 from support.scraping import scrape_until
 
 SERVER = {"server": "shop"}
@@ -256,6 +256,46 @@ def test_the_log_that_the_slot_holds_back_is_a_metric(
         <= found(retained, connector="lagging")
     )
     service.http.delete("/connectors/lagging")
+
+
+def test_the_log_that_a_slot_holds_back_is_measured_while_its_connector_is_paused_and_after_a_restart(
+    broker: Embedded, server: Postgres, database: psycopg.Connection
+) -> None:
+    names = {
+        "group": "slots",
+        "config_topic": "slots-configs",
+        "offset_topic": "slots-offsets",
+        "status_topic": "slots-status",
+    }
+    retained = "odradek_connect_replicationslot_retainedbytes"
+
+    def held(service: Service, more_than: float) -> float:
+        return scrape_until(service.url, lambda now: now(retained, connector="slots") > more_than)(
+            retained, connector="slots"
+        )
+
+    def write_log() -> None:
+        """More than one file of the log."""
+        for _ in range(2):
+            database.execute("CREATE TABLE IF NOT EXISTS filler (id int)")
+            database.execute("INSERT INTO filler VALUES (1)")
+            database.execute("SELECT pg_switch_wal()")
+
+    with connect_service(broker.bootstrap_servers, **names) as service:
+        service.create("slots", **options(server, database), slot_name="slots")
+        eventually(lambda: is_active(database, "slots"))
+        service.http.put("/connectors/slots/pause").raise_for_status()
+        eventually(lambda: is_active(database, "slots") is False)
+        write_log()
+        before = held(service, LOG_FILE_BYTES)
+    with connect_service(broker.bootstrap_servers, **names) as service:
+        eventually(lambda: service.states("slots") == ["PAUSED"])
+        write_log()
+        held(service, before)
+        service.http.put("/connectors/slots/stop").raise_for_status()
+        write_log()
+        held(service, before + LOG_FILE_BYTES)
+        service.http.delete("/connectors/slots")
 
 
 def test_heartbeats_are_written_and_execute_a_statement(database: psycopg.Connection, read: Any) -> None:

@@ -23,6 +23,7 @@ from support.waiting import wait_until
 
 # Durability is not what these tests test.
 SETTINGS = {"fsync": "off", "wal_level": "logical", "max_replication_slots": "20", "max_wal_senders": "20"}
+LOG_FILE_BYTES = 16 << 20
 
 
 @dataclass
@@ -82,6 +83,16 @@ class Postgres:
         for each in (lock, self.folder / f".s.PGSQL.{self.port}.lock"):
             each.unlink(missing_ok=True)
 
+    def skip_log(self, count: int) -> None:
+        """Stops the server, and starts it again with a log that is this many bytes further on."""
+        with psycopg.connect(self.dsn("postgres")) as connection:
+            [(lsn,)] = connection.execute("SELECT (pg_current_wal_lsn() - '0/0')::bigint").fetchall()
+        data = self.folder / "data"
+        self._run("pg_ctl", "-D", data, "-m", "fast", "-w", "stop")
+        high, low = divmod((lsn + count) // LOG_FILE_BYTES, (1 << 32) // LOG_FILE_BYTES)
+        self._run("pg_resetwal", "-D", data, "-l", f"{1:08X}{high:08X}{low:08X}")
+        self.start()
+
     def _run(self, program: str, *arguments: str | Path) -> None:
         command = [self._programs / program, *arguments]
         # Not a pipe: the server inherits it, and nobody would see its end.
@@ -103,6 +114,10 @@ class Postgres:
         return f"host=127.0.0.1 port={self.port} user=postgres dbname={database}"
 
 
+def has_postgres() -> bool:
+    return _programs() is not None
+
+
 def _is_alive(pid: int) -> bool:
     """A zombie has ended."""
     try:
@@ -113,6 +128,6 @@ def _is_alive(pid: int) -> bool:
 
 def _programs() -> Path | None:
     if found := shutil.which("initdb"):
-        return Path(found).parent
+        return Path(found).resolve().parent
     installed = sorted(glob("/usr/lib/postgresql/*/bin/initdb"))
     return Path(installed[-1]).parent if installed else None

@@ -274,7 +274,10 @@ class Steward:
                 fleet.configure(name, *wanted, RestartPolicy())
                 _log.warning("the connector %s cannot start: %s", name, wrong)
                 continue
-            fleet.configure(name, *wanted, _policy(found.common))
+            version, target = wanted
+            fleet.configure(name, version, target, _policy(found.common))
+            if self._watching is not None and target is not Target.STARTED:
+                self._watching.measure(found, version)
         for name in self._applied.keys() - self.configs.connectors.keys():
             del self._applied[name]
             self._ready.pop(name, None)

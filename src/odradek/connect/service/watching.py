@@ -77,6 +77,7 @@ class _Watched:
     version: int
     source: Source[Any] | None = None
     tasks: tuple[tuple[Any, ...], ...] = ()
+    is_listed: bool = False
     is_busy: bool = False  # a thread is looking, or listing
     is_dropped: bool = False
     next_s: float = 0.0
@@ -103,6 +104,15 @@ class Watching:
         self.drop(name)
         watched = self._watched[name] = _Watched(connector, version, is_busy=True)
         self._pool.submit(self._list, name, watched)
+
+    def measure(self, connector: Connector, version: int) -> None:
+        """Reads the levels of a source that is paused or stopped: what it leaves behind in its system goes on growing."""
+        name = connector.common.name
+        known = self._watched.get(name)
+        if connector.is_source and (known is None or known.version != version):
+            self.drop(name)
+            watched = self._watched[name] = _Watched(connector, version, is_busy=True)
+            self._pool.submit(self._load, name, watched)
 
     def drop(self, name: str) -> None:
         watched = self._watched.pop(name, None)
@@ -163,11 +173,20 @@ class Watching:
                 watched.tasks = of_source(watched.source.partitions(), connector.common.tasks_max)
             else:
                 watched.tasks = self._of_sink(connector)
+            watched.is_listed = True
             sighting: Sighting = Listed(name, watched.version, watched.tasks)
         except Exception as failed:  # noqa: BLE001 (a connector may raise anything; the fleet retries and reports it)
             sighting = NotListed(name, watched.version, "".join(traceback.format_exception(failed)))
         self._settle(watched)
         self._saw(sighting)
+
+    def _load(self, name: str, watched: _Watched) -> None:
+        connector = watched.connector
+        try:
+            watched.source = connector.plugin.loaded(connector.own)
+        except Exception as failed:  # noqa: BLE001 (a connector may raise anything; it is reported when it is started)
+            _log.info("the source of %s is not measured: %s", name, failed)
+        self._settle(watched)
 
     def _look(
         self, name: str, watched: _Watched, looks: Sequence[tuple[int, list[tuple[Partition, Offset | None]]]]
@@ -176,7 +195,8 @@ class Watching:
         try:
             if source is None:
                 return
-            if of_source(source.partitions(), watched.connector.common.tasks_max) != watched.tasks:
+            tasks_max = watched.connector.common.tasks_max
+            if watched.is_listed and of_source(source.partitions(), tasks_max) != watched.tasks:
                 self._saw(Regrouped(name, watched.version))
                 return
             for task, parts in looks:
