@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.monitor.metric import Kind as MetricKind
 from odradek.telemetry.instances import Instance
 from odradek.telemetry.otlp import Kind
-from odradek.telemetry.samples import Pushed, Sample
+from odradek.telemetry.samples import CLIENT_LABELS, Pushed, Sample
 from odradek.telemetry.series import PushedSeries
 from odradek.telemetry.subscriptions import Client, Wanted
 
@@ -142,3 +142,31 @@ def test_the_same_series_twice_in_one_push_is_one_series():
     series.store(instance(1), pushed(), 0)
     series.expire(10**9)
     assert len(series) == 0
+
+
+def test_a_metric_has_only_the_labels_of_its_present_series():
+    """Otherwise a client with a new attribute in each push would make the metric wider for ever."""
+    series = PushedSeries()
+    for push in range(3):
+        series.store(instance(1), pushed(gauge("a", 1, **{f"attempt_{push}": "x"})), push)
+        series.store(instance(2), pushed(gauge("a", 2, node="1")), push)
+    assert {label for reading in series.readings() for label in reading.metric.labels} == {
+        *CLIENT_LABELS,
+        "attempt_2",
+        "node",
+    }
+
+
+def test_the_labels_of_a_metric_are_bounded():
+    series = PushedSeries(labels_max=3)
+    series.store(instance(1), pushed(gauge("a", 1, x="1", y="1")), 0)
+    series.store(instance(2), pushed(gauge("a", 2, x="1", z="1"), gauge("a", 3, p="1", q="1"), gauge("b", 4)), 0)
+    assert [value for _, _, value in shown(series)] == [1, 2, 4]
+    assert series.tally.dropped == 1
+
+
+def test_a_client_without_series_takes_no_space():
+    series = PushedSeries()
+    series.store(instance(1), pushed(gauge("a", 1)), 0)
+    series.store(instance(1), pushed(), 1)
+    assert (len(series), series.clients) == (0, 0)

@@ -53,6 +53,7 @@ telemetry_attributes_max = 32  # of one point
 telemetry_waiting_bytes_max = 32 * MIB  # of all pushes that wait to be read
 telemetry_series_max = 20_000  # exported, of all clients of a broker
 telemetry_series_per_client_max = 1_000
+telemetry_labels_per_metric_max = 100  # different labels of the present series of a metric
 telemetry_name_chars_max = 200  # of a metric
 telemetry_text_chars_max = 256  # of the key or value of an attribute
 fetch_session_partitions_max = 500_000  # over all sessions of a broker

@@ -33,23 +33,53 @@ class _ClientSeries:
     expires_ms: int
 
 
+def _client_labels(instance: Instance) -> tuple[str, ...]:
+    """The values of CLIENT_LABELS."""
+    client = instance.client
+    return (
+        uuid_text(instance.instance_id),
+        client.client_id or "",
+        client.software_name,
+        client.software_version,
+    )
+
+
 class _Family:
     """All series of one name. They need not have the same labels; the metric has the labels of all of them."""
 
-    __slots__ = ("kind", "labels", "metric", "name", "series")
+    __slots__ = ("_labels", "_metric", "kind", "name", "series")
 
     def __init__(self, name: str, kind: Kind) -> None:
         self.name = name
         self.kind = kind
-        self.labels: dict[str, None] = {}
         self.series = 0
-        self.metric = self._new_metric()
+        # How many series have each label.
+        self._labels: dict[str, int] = {}
+        self._metric: Metric | None = None
 
-    def add_labels(self, labels: Attributes) -> None:
-        missing = [name for name, _ in labels if name not in self.labels]
-        if missing:
-            self.labels.update(dict.fromkeys(missing))
-            self.metric = self._new_metric()
+    def has_room(self, labels: Attributes, labels_max: int) -> bool:
+        return len(self._labels) + sum(name not in self._labels for name, _ in labels) <= labels_max
+
+    def add(self, labels: Attributes) -> None:
+        self.series += 1
+        for name, _ in labels:
+            if name not in self._labels:
+                self._metric = None
+            self._labels[name] = self._labels.get(name, 0) + 1
+
+    def remove(self, labels: Attributes) -> None:
+        self.series -= 1
+        for name, _ in labels:
+            self._labels[name] -= 1
+            if not self._labels[name]:
+                del self._labels[name]
+                self._metric = None
+
+    @property
+    def metric(self) -> Metric:
+        if self._metric is None:
+            self._metric = self._new_metric()
+        return self._metric
 
     def _new_metric(self) -> Metric:
         return Metric(
@@ -58,7 +88,7 @@ class _Family:
             kind=_KINDS[self.kind],
             unit="",
             help="Pushed by clients (KIP-714).",
-            labels=(*CLIENT_LABELS, *self.labels),
+            labels=(*CLIENT_LABELS, *self._labels),
         )
 
 
@@ -78,8 +108,10 @@ class PushedSeries:
         *,
         series_max: int = limits.telemetry_series_max,
         per_client_max: int = limits.telemetry_series_per_client_max,
+        labels_max: int = limits.telemetry_labels_per_metric_max,
     ) -> None:
         self._series_max = series_max
+        self._labels_max = labels_max
         self._per_client_max = per_client_max
         self._clients: dict[bytes, _ClientSeries] = {}
         self._families: dict[str, _Family] = {}
@@ -90,6 +122,11 @@ class PushedSeries:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def clients(self) -> int:
+        """How many have series."""
+        return len(self._clients)
+
     def store(self, instance: Instance, pushed: Pushed, now_ms: int) -> None:
         """The series expire as long after `now_ms` as the instance after its last request."""
         former = self._clients.pop(instance.instance_id, None)
@@ -99,31 +136,33 @@ class PushedSeries:
         values: dict[Key, float] = {}
         room = min(self._per_client_max, self._series_max - self._count)
         for name, kind, is_delta, labels, value in pushed.samples:
-            family = self._families.get(name)
             key = (name, labels)
-            if (len(values) >= room and key not in values) or (family is not None and family.kind is not kind):
+            if key not in values:
+                if len(values) >= room or not self._add(name, kind, labels):
+                    self.tally.dropped += 1
+                    continue
+            elif self._families[name].kind is not kind:
                 self.tally.dropped += 1
                 continue
-            if family is None:
-                family = self._families[name] = _Family(name, kind)
-            family.add_labels(labels)
-            family.series += key not in values
             values[key] = value + before.get(key, 0) if is_delta else value
         self._count += len(values)
         self.tally.pushes += 1
         self.tally.refused += pushed.refused
-        client = instance.client
-        self._clients[instance.instance_id] = _ClientSeries(
-            labels=(
-                uuid_text(instance.instance_id),
-                client.client_id or "",
-                client.software_name,
-                client.software_version,
-            ),
-            values=values,
-            expires_ms=now_ms + instance.lifetime_ms,
-        )
+        if values:
+            self._clients[instance.instance_id] = _ClientSeries(
+                labels=_client_labels(instance), values=values, expires_ms=now_ms + instance.lifetime_ms
+            )
         self._forget_empty_families(before)
+
+    def _add(self, name: str, kind: Kind, labels: Attributes) -> bool:
+        """False: the metric has another kind, or too many labels."""
+        family = self._families.get(name)
+        if family is None:
+            family = self._families[name] = _Family(name, kind)
+        if family.kind is not kind or not family.has_room(labels, self._labels_max):
+            return False
+        family.add(labels)
+        return True
 
     def expire(self, now_ms: int) -> None:
         for instance_id, client in list(self._clients.items()):
@@ -134,8 +173,8 @@ class PushedSeries:
 
     def _leave(self, client: _ClientSeries) -> None:
         self._count -= len(client.values)
-        for name, _ in client.values:
-            self._families[name].series -= 1
+        for name, labels in client.values:
+            self._families[name].remove(labels)
 
     def _forget_empty_families(self, left: Iterable[Key]) -> None:
         for name, _ in left:
