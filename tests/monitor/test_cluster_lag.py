@@ -54,6 +54,22 @@ def test_a_commit_that_is_older_than_the_last_one_replaces_it() -> None:
     assert [(commit.offset, commit.timestamp_ms) for commit in partition.commits] == [(2, NOW)]
 
 
+@pytest.mark.parametrize("partitions", [(0,), (0, 1)])
+@pytest.mark.parametrize("time_ms", [-1, NOW, 2**63 - 1])
+@pytest.mark.parametrize("offset", [-(2**63), -1, 2**63 - 1])
+def test_any_offset_and_time_can_be_committed(offset: int, time_ms: int, partitions: tuple[int, ...]) -> None:
+    """Neither is checked by brokers: a client can commit what it wants."""
+    lag = cluster(partitions=2)
+    for _ in range(3):
+        count = len(partitions)
+        lag.committed("g", T, Positions(partitions, [offset] * count, [time_ms] * count), NOW)
+    found = lag.evaluate("g", NOW)
+    if time_ms > 0:
+        assert found is not None
+        assert found.partitions[0].current_lag == max(100 - offset, 0)
+        assert lag.summary("g", NOW) is not None
+
+
 def test_commits_of_unknown_topics_and_partitions_are_dropped() -> None:
     lag = cluster(partitions=2)
     lag.committed("g", "unknown", Positions.of((0, 1, NOW)), NOW)

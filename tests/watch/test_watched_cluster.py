@@ -75,6 +75,36 @@ def test_cluster_whose_groups_commit_all_the_time_becomes_ready(odradek):
         cluster.stop()
 
 
+def test_an_error_of_the_monitor_itself_is_reported_and_does_not_end_the_watch(odradek, monkeypatch, caplog):
+    monkeypatch.setattr(watched_cluster, "RETRY_S", 0.05)
+    failures = iter([True] * 3)
+
+    def apply(*arguments):
+        if next(failures, False):
+            raise OverflowError("a number is too large")
+        return real(*arguments)
+
+    real = watched_cluster.apply
+    monkeypatch.setattr(watched_cluster, "apply", apply)
+    admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0})
+    admin.create_topics([NewTopic("broken", 1, 1)])["broken"].result(60)
+    settings = ClusterSettings(name="broken", servers=odradek.bootstrap_servers, offset_refresh_s=1)
+    cluster = WatchedCluster(settings, LagSettings(), commits_every_s=0.1)
+    cluster.start()
+    try:
+        place = ConsumerGroupTopicPartitions("broken", [TopicPartition("broken", 0, 0)])
+
+        def is_found() -> bool:
+            admin.alter_consumer_group_offsets([place])["broken"].result(60)
+            return "broken" in cluster.groups()
+
+        wait_until(is_found, "the group", every_s=0.2)
+        wait_until(lambda: cluster.problem is None, "it is well again")
+        assert "a number is too large" in caplog.text
+    finally:
+        cluster.stop()
+
+
 def test_a_cluster_that_cannot_be_reached_stays_unreachable(monkeypatch, caplog):
     monkeypatch.setattr(cluster_client, "REQUEST_TIMEOUT_S", 0.1)
     monkeypatch.setattr(watched_cluster, "RETRY_S", 0.05)

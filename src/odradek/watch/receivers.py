@@ -44,7 +44,10 @@ class Webhook:
         )
         try:
             _opener.open(request, timeout=self.timeout_s).close()
-        except (OSError, http.client.HTTPException) as failed:  # OSError: also statuses that are no success, and timeouts
+        except (
+            OSError,
+            http.client.HTTPException,
+        ) as failed:  # OSError: also statuses that are no success, and timeouts
             raise NotDelivered(f"{self.url}: {failed}") from failed
 
 

@@ -134,6 +134,11 @@ class WatchedCluster:
                     self._well()
                 except KafkaException as failed:
                     self._failed(str(failed.args[0]))
+                except Exception as failed:
+                    # Without this boundary the watch would end, and its last figures would look like new ones.
+                    if self.problem is None:
+                        logger.exception("an error in the monitor")
+                    self._failed(f"an error in the monitor: {failed!r}")
         finally:
             client.close()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from odradek.monitor.lag.evaluation import Commit, Window
 
 NO_OFFSET = -1
+LAG_MAX = (1 << 63) - 1
 
 Position = tuple[int, int, int]  # partition, committed offset, time of the commit in milliseconds
 
@@ -101,13 +102,16 @@ class TopicCommits:
         return accepted_ms
 
     def _append_together(self, positions: Positions, ends: Sequence[int], now_s: int) -> bool:
-        """The usual case, in one piece: one time, neighbouring partitions that have committed equally often.
+        """The usual case, in one piece: one time, no negative offset, and neighbouring partitions that have
+        committed equally often.
 
         False, and nothing has changed: it is not that case.
         """
         first, count = positions.partitions[0], len(positions)
         last = first + count
         if first < 0 or last > min(len(self), len(ends)) or list(positions.partitions) != list(range(first, last)):
+            return False
+        if min(positions.offsets) < 0:
             return False
         committed = self._counts[first]
         if self._counts[first:last].count(committed) < count or min(ends[first:last]) < 0:
@@ -135,7 +139,8 @@ class TopicCommits:
             counts[partition] = count + 1
             newest[partition] = offsets[at] = offset
             timestamps[at] = accepted_ms = timestamp_ms
-            lags[at] = end - offset if end > offset else 0
+            # Brokers do not check offsets: they may be negative, down to -2^63.
+            lags[at] = min(end - offset, LAG_MAX) if end > offset else 0
             observed[at] = now_s
         return accepted_ms
 
