@@ -114,8 +114,9 @@ def test_slot_of_a_paused_connector(scene, postgres):
     held = f'odradek_connect_{OF_POSTGRES}_retainedbytes{{connector="paused"}}'
     wait_for("Prometheus has the slot", lambda: scene.prometheus.query(held), 120)
     httpx.put(f"{url}/connectors/paused/pause", timeout=60).raise_for_status()
+    began = time.time()
     postgres.skip_log(SLOT_HOLDS_BYTES)
-    scene.expect("a paused connector, and 11 GB of PostgreSQL's log", SLOT_ALERT)
+    scene.expect("a paused connector, and 11 GB of PostgreSQL's log", SLOT_ALERT, since=began)
 
 
 def test_every_panel_of_the_dashboard_has_data(scene):
@@ -150,8 +151,9 @@ def test_connectors_that_skip_records_or_fail(scene):
 
 
 def test_connect_service_that_is_killed(scene):
+    began = time.time()
     scene.processes.kill("connect-1")
-    scene.expect("a killed connect service, before another takes over", "NoActiveConnectService")
+    scene.expect("a killed connect service, before another takes over", "NoActiveConnectService", since=began)
     connect_service(scene.processes, scene.cluster, 1)
 
 
@@ -231,6 +233,7 @@ def test_dead_broker(scene):
     unended.begin_transaction()
     unended.produce("alone", b"x")
     assert unended.flush(60) == 0
+    began = time.time()
     scene.cluster.kill(3)
     scene.expect(
         "a dead broker",
@@ -242,9 +245,12 @@ def test_dead_broker(scene):
         "ProduceRequestsFail",
         "RecordsNotDelivered",
         "TransactionMarkersStuck",
+        since=began,
     )
+    began = time.time()
     scene.cluster.begin(3)
-    scene.expect("a killed broker is back that had the only replica of partitions", "UncleanElections")
+    cause = "a killed broker is back that had the only replica of partitions"
+    scene.expect(cause, "UncleanElections", since=began)
     scene.await_quiet("TargetDown", "FencedBrokers", "UnderReplicatedPartitions", "OfflinePartitions")
 
 
@@ -253,11 +259,12 @@ def test_node_that_does_not_reach_the_others(scene):
     [active] = scene.prometheus.query("kafka_controller_kafkacontroller_activecontrollercount == 1")
     leader = next(node_id for node_id, address in scene.cluster.http.items() if address == active["metric"]["instance"])
     lonely = 2 if leader == 1 else 1
+    began = time.time()
     scene.cluster.cut_off(lonely)
     try:
         with Wire(scene.cluster.nodes[leader].clients.port) as wire:
             wire.create_topic("many", partitions=150)
-        scene.expect("a node that does not reach the others", "MetadataLag")
+        scene.expect("a node that does not reach the others", "MetadataLag", since=began)
     finally:
         scene.cluster.connect(lonely)
     scene.await_quiet("MetadataLag", "FencedBrokers", "UnderReplicatedPartitions", "OfflinePartitions")
@@ -266,9 +273,11 @@ def test_node_that_does_not_reach_the_others(scene):
 def test_full_disk(scene):
     if not scene.cluster.small_disk:
         pytest.skip("a small file system needs root")
+    began = time.time()
     scene.cluster.fill_disk()
     try:
-        scene.expect("a full disk", "DiskNearlyFull", "DiskFull", "OfflineReplicas", "StorageErrors")
+        alerts = ("DiskNearlyFull", "DiskFull", "OfflineReplicas", "StorageErrors")
+        scene.expect("a full disk", *alerts, since=began)
     finally:
         scene.cluster.empty_disk()
     scene.await_quiet("DiskFull", "OfflineReplicas")
@@ -278,9 +287,11 @@ def test_slow_disk(scene):
     victim = scene.partition("flushed").leader
     with meanwhile(flushes_of(scene)):
         scene.await_quiet("FlushSlow")
+        began = time.time()
         scene.cluster.delay_fsyncs(victim, SLOW_FSYNC_S)
         try:
-            scene.expect("a disk whose fsync takes 1.5 s", "FlushSlow", instance=scene.cluster.http[victim])
+            instance = scene.cluster.http[victim]
+            scene.expect("a disk whose fsync takes 1.5 s", "FlushSlow", since=began, instance=instance)
         finally:
             scene.cluster.delay_fsyncs(victim, 0)
     scene.producer.flush(60)
@@ -335,8 +346,9 @@ def test_unclean_election_and_lost_majority(scene):
     scene.create("risky", [2, 3])
     cluster.kill(3)
     wait_for("2 is the only replica in sync", lambda: scene.partition("risky").isrs == [2], 60)
+    began = time.time()
     cluster.kill(2)
-    scene.expect("two of three controllers are dead", "NoMetadataLeader", "NoActiveController")
+    scene.expect("two of three controllers are dead", "NoMetadataLeader", "NoActiveController", since=began)
     cluster.begin(3)
     wait_for("risky has no leader", lambda: scene.partition("risky").leader == -1, 60)
     # Partitions whose only replica is on 3 are elected as well, when it is back.
