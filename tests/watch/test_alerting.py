@@ -223,7 +223,10 @@ def test_whether_a_cluster_is_up_is_not_known_before_the_monitor_has_read_it(ser
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("colour = 1", "colour"),
+        ("colour = 1", r"alert\[0\]: unknown key colour"),
+        ("[alerting]", "monitor.toml: unknown key alerting"),
+        ("for = -1", r"alert\[0\].for: Expected `int` >= 0"),
+        ("[webhook.other]", r"webhook\[...\]: the key url is missing"),
         ("below = 3", "either above or below"),
         ('[[alert]]\nname = "x"\nmetric = "m"\nabove = 1\nsend = ["nobody"]', "no webhook and no command called"),
         ('[[alert]]\nname = "x"\nsend = ["team"]', "either group or metric"),

@@ -149,8 +149,19 @@ def _read(path: Path) -> _File:
             return msgspec.convert(tomllib.load(file), _File)
     except OSError as unreadable:
         raise BadSettings(f"cannot read {path}: {unreadable.strerror}") from unreadable
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as wrong:
+    except tomllib.TOMLDecodeError as wrong:
         raise BadSettings(f"{path}: {wrong}") from wrong
+    except msgspec.ValidationError as wrong:
+        raise BadSettings(f"{path}: {_named(str(wrong))}") from wrong
+
+
+def _named(wrong: str) -> str:
+    """msgspec's message with the key in front: `alerts: unknown key evry`."""
+    what, _, place = wrong.partition(" - at ")
+    key = place.strip("`").removeprefix("$").removeprefix(".")
+    what = re.sub(r"^Object contains unknown field `(.*)`$", r"unknown key \1", what)
+    what = re.sub(r"^Object missing required field `(.*)`$", r"the key \1 is missing", what)
+    return f"{key}: {what}" if key else what
 
 
 def _host_and_port(key: str, text: str) -> tuple[str, int]:

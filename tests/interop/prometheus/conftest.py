@@ -23,6 +23,7 @@ from support.prometheus_process import Firing, Prometheus, wait_for
 
 TIME_FACTOR = 0.02
 WITHIN_S = 150.0
+SPARK_STARTS_WITHIN_S = 600.0
 # Percentiles favour recent values, but slow requests count for minutes.
 QUIET_WITHIN_S = 300.0
 
@@ -132,7 +133,7 @@ def _started(folder: Path, processes: Processes, cluster: ObservedCluster) -> It
     command = [sys.executable, "clients.py", cluster.bootstrap, clients.rpartition(":")[2]]
     processes.start("clients", command, "running")
     run_streams = [*ODRADEK, "streams", "run", "slow.py", "-b", cluster.bootstrap, "--metrics", streams]
-    processes.start("streams", run_streams, "running after", 200)
+    processes.start("streams", run_streams, "running after", SPARK_STARTS_WITHIN_S)
     serve_views = [*ODRADEK, "streams", "views", "slow.py", "-b", cluster.bootstrap, "--port", "0"]
     views = processes.start("views", serve_views, "metrics on http://(.*)/metrics")
     targets = {

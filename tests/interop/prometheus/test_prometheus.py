@@ -40,7 +40,7 @@ from traps.wire import Wire, now_ms
 
 pytestmark = [
     pytest.mark.skipif(not program("prometheus"), reason=MISSING),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1200),
 ]
 
 TARGETS = 9

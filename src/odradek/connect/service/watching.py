@@ -106,7 +106,7 @@ class Watching:
         self._pool.submit(self._list, name, watched)
 
     def measure(self, connector: Connector, version: int) -> None:
-        """Reads the levels of a source that is paused or stopped: what it leaves behind in its system goes on growing."""
+        """Reads the levels of a source that is paused or stopped: what it holds back in its system keeps growing."""
         name = connector.common.name
         known = self._watched.get(name)
         if connector.is_source and (known is None or known.version != version):
