@@ -159,7 +159,7 @@ def test_metrics_of_a_java_producer_are_exported(odradek: BrokerProcess) -> None
     series = {
         sample.name: sample
         for family in text_string_to_metric_families(
-            httpx.get(f"http://{odradek.config['http.listener']}/metrics").text
+            httpx.get(f"http://{odradek.config['http.listener']}/metrics", timeout=30).text
         )
         for sample in family.samples
         if sample.labels.get("client_id") == "measured"

@@ -77,7 +77,7 @@ def test_every_process_is_scraped_and_its_text_is_valid(scene):
     wait_for("all targets are up", all_are_up, 60)
     for url in scene.prometheus.targets():
         for parse, accept in ((parse_text, "text/plain"), (parse_open_metrics, "application/openmetrics-text")):
-            assert list(parse(httpx.get(url, headers={"accept": accept}).text))
+            assert list(parse(httpx.get(url, headers={"accept": accept}, timeout=30).text))
 
 
 def test_dead_letters_and_slow_query(scene):
