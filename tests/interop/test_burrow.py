@@ -80,7 +80,7 @@ class Groups:
 
     @property
     def ends(self) -> dict[str, int]:
-        """Of the topics that get records at each step."""
+        """The log end of each topic that gets records at each step."""
         return {topic: self._ends[topic] for topic in PRODUCED}
 
     def commit_step(self, at: int) -> None:
