@@ -52,17 +52,20 @@ class SinkRun:
     def run(self) -> Outcome:
         self._assign()
         active_s = self.clock()
+        seen = self._seen()
         while self.leash.stop_for is None:
+            # Before the poll: the client knows of a record before a poll returns it.
+            seen = self._seen()
             messages = self._polled()
             if messages:
                 self._deliver(messages)
                 active_s = self.clock()
             self._settle(now=False)
             if not messages and not self._ends and self.clock() - active_s > self.spec.linger_s:
-                return Outcome(ending=Ending.IDLE, seen=self._seen())
+                return Outcome(ending=Ending.IDLE, seen=seen)
         self._settle(now=True)
         if self.clock() - active_s > QUIET_S:
-            return Outcome(ending=Ending.IDLE, seen=self._seen())
+            return Outcome(ending=Ending.IDLE, seen=seen)
         return Outcome(ending=Ending.STOPPED)
 
     def _assign(self) -> None:
