@@ -174,6 +174,16 @@ def test_new_topics_partitions_and_configs_follow(
     assert "west.grow-x" not in there.topics()
 
 
+def test_a_run_is_not_idle_before_the_source_has_answered_for_all_partitions(
+    service: Service, source: Embedded, target: Embedded, written: Records
+) -> None:
+    """The first fetch is for the first partition alone, and waits longer than an idle run lasts."""
+    Admin(source.bootstrap_servers).create_topic("slow", 4)
+    written.put("slow", ["in the last partition"], partition=3)
+    mirror(service, "slow", source, target, topics="slow", **{"consumer.fetch.max.wait.ms": 2_000})
+    assert [each.partition() for each in read(target.bootstrap_servers, "west.slow", 1)] == [3]
+
+
 def test_a_mirror_in_both_directions_does_not_mirror_its_own_topics(
     service: Service, source: Embedded, target: Embedded, written: Records
 ) -> None:

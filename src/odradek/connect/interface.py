@@ -82,6 +82,10 @@ class Source(Generic[C]):
         """
         raise NotImplementedError
 
+    def is_connected(self) -> bool:
+        """False while the other system has not answered for the first time: a task without records is not idle then."""
+        return True
+
     def tracked(self, records: Sequence[Record]) -> Sequence[Record]:  # noqa: ARG002 (for those that override it)
         """The records of a batch whose offsets in their topics the source needs: `stored` is called with them."""
         return ()

@@ -75,8 +75,9 @@ class SourceRun:
             if batch or self._passed:
                 self._write(batch)
                 active_s = self.clock() if batch else active_s
-            elif self._unasked:
-                # A source may need longer than `linger_s` for its first connection.
+            elif self._unasked or not self.source.is_connected():
+                # A source may need longer than `linger_s` for its first connection. A run that ended before would not
+                # get any further, and neither would the next one.
                 active_s = self.clock()
             elif self.clock() - active_s > self.spec.linger_s:
                 return Outcome(ending=Ending.IDLE)

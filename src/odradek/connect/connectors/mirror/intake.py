@@ -19,7 +19,8 @@ _log = logging.getLogger("odradek.connect.mirror")
 # All readers of a task take turns: together they wait about as long as one of them would.
 WAIT_S = 0.1
 WAIT_LEAST_S = 0.001
-FIRST_S = 3.0
+# A partition that has no leader is not waited for any longer.
+FIRST_S = 30.0
 # What one call takes from librdkafka, whose own queue is limited in bytes.
 TAKEN_MAX = 1_000
 HELD_MAX = 4_000
@@ -47,30 +48,31 @@ class Intake:
         self._queues: dict[Place, deque[Message]] = {}
         self._ends: dict[Place, int] = {}
         self._held = 0
-        self._silent: set[Place] = set()
-        self._begun_s = time.monotonic()
+        # Partitions of which neither a record nor the end has arrived, and since when they are read.
+        self._silent: dict[Place, float] = {}
 
     def begin(self, place: Place, offset: int) -> None:
         self._queues[place] = deque()
-        self._silent.add(place)
+        self._silent[place] = time.monotonic()
         self._consumer.incremental_assign([TopicPartition(*place, offset)])
 
     def end(self, place: Place) -> None:
         self._held -= len(self._queues.pop(place, ()))
         self._ends.pop(place, None)
-        self._silent.discard(place)
+        self._silent.pop(place, None)
         self._consumer.incremental_unassign([TopicPartition(*place)])
 
     def taken(self, place: Place) -> deque[Message]:
         """What has arrived for a partition. Waits a little if nothing has arrived for any of them."""
         if not self._queues[place] and self._held < HELD_MAX:
             self._fill(0.0 if self._held or self._ends else max(WAIT_S / len(self._queues), WAIT_LEAST_S))
-        # A run that ended before its first fetch was answered would not get any further.
-        while place in self._silent and time.monotonic() - self._begun_s < FIRST_S:
-            self._fill(WAIT_S)
         taken, self._queues[place] = self._queues[place], deque()
         self._held -= len(taken)
         return taken
+
+    def is_answered(self) -> bool:
+        """Whether the source has answered for all partitions."""
+        return all(time.monotonic() - begun_s > FIRST_S for begun_s in self._silent.values())
 
     def end_reached(self, place: Place) -> int | None:
         """The end of the partition, once each time when all records before it have been taken."""
@@ -82,7 +84,7 @@ class Intake:
     def _fill(self, wait_s: float) -> None:
         for message in self._consumer.consume(TAKEN_MAX, wait_s):
             place = message.topic(), message.partition()
-            self._silent.discard(place)
+            self._silent.pop(place, None)
             error = message.error()
             queue = self._queues.get(place)
             if error is None:

@@ -105,6 +105,9 @@ class MirrorSource(Source[MirrorSourceConfig]):
         finally:
             intake.end(place)
 
+    def is_connected(self) -> bool:
+        return self._intake is None or self._intake.is_answered()
+
     def tracked(self, records: Sequence[Record]) -> Sequence[Record]:
         syncs = self._syncs
         if syncs is None:
