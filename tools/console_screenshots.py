@@ -26,11 +26,13 @@ from odradek.console.service import running  # noqa: E402
 from odradek.console.settings import ConsoleSettings  # noqa: E402
 from support.chromium import installed  # noqa: E402 (they live with the tests)
 from support.console_traffic import Reader, Traffic  # noqa: E402
+from support.example_connectors import example_connectors  # noqa: E402
 
 OUT = ROOT / "docs" / "console"
 WIDTH, HEIGHT, PHONE = 1360, 860, (390, 844)
 # Until groups have a history.
 FAILOVER_S = 12.0
+CONNECTORS_S = float(os.environ.get("CONNECTORS_S", "60"))
 # Takes only these, such as ONLY=brokers,overview-phone.
 ONLY = frozenset(filter(None, os.environ.get("ONLY", "").split(",")))
 HISTORY_S = float(os.environ.get("HISTORY_S", "200"))
@@ -69,6 +71,15 @@ PAGES = {
     "group-members": "/groups/billing?tab=members",
     "group-reset": "/groups/audit-export?tab=reset&to=earliest",
 }
+# With a console of their own: one connector has failed, and would be the verdict of all other pages.
+CONNECT_PAGES = {
+    "connect": "/connect",
+    "connector": "/connect/{service}/warehouse-payments",
+    "connector-letters": "/connect/{service}/orders-archive?tab=letters",
+    "connector-create": "/create-connector?service={service}",
+    "connector-edit": "/edit-connector?service={service}&name=warehouse-payments",
+    "connector-manage": "/connect/{service}/web-clicks?tab=manage",
+}
 ON_PHONE = ("overview", "topic-messages", "groups", "group")
 
 
@@ -94,11 +105,27 @@ def main() -> None:
         page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
         _take(page, server.url, {f"{name}-phone": PAGES[name] for name in ON_PHONE})
         page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        if _wanted(CONNECT_PAGES):
+            _take_connectors(page, bootstrap, Path(directory) / "connectors")
         _kill(Path(directory) / "3.properties")
         time.sleep(FAILOVER_S)
         _take(page, server.url, {"overview-broker-down": "/"})
         browser.close()
     _shrink()
+
+
+def _take_connectors(page: Page, bootstrap: str, directory: Path) -> None:
+    with example_connectors(bootstrap, directory) as service:
+        settings = ConsoleSettings(bootstrap=bootstrap, port=0, connect=(service.url,))
+        with running(settings) as (_, server):
+            time.sleep(CONNECTORS_S)
+            pages = {
+                name: path.format(service=service.url.removeprefix("http://")) for name, path in CONNECT_PAGES.items()
+            }
+            _take(page, server.url, pages)
+            page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+            _take(page, server.url, {f"{name}-phone": pages[name] for name in ("connect", "connector")})
+            page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
 @contextmanager
@@ -122,6 +149,10 @@ def _kill(properties: Path) -> None:
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         if str(properties).encode() in process.read_bytes().split(b"\0"):
             os.kill(int(process.parent.name), signal.SIGKILL)
+
+
+def _wanted(pages: dict[str, str]) -> dict[str, str]:
+    return {name: path for name, path in pages.items() if not ONLY or name in ONLY or f"{name}-phone" in ONLY}
 
 
 def _take(page: Page, url: str, pages: dict[str, str]) -> None:

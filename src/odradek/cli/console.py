@@ -35,7 +35,9 @@ PASSWORD_VARIABLE = "ODRADEK_CONSOLE_PASSWORD"  # noqa: S105 - the name of a var
     "--connect",
     multiple=True,
     metavar="URL",
-    help="Connect's REST API; repeatable. [default: http://127.0.0.1:8083, if it answers]",
+    envvar="ODRADEK_CONNECT",
+    help="Connect's REST API; repeatable; also ODRADEK_CONNECT. "
+    "[default: http://127.0.0.1:8083, if it works for this cluster]",
 )
 @click.option(
     "--node-http",

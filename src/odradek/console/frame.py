@@ -24,6 +24,7 @@ from odradek.console.collecting.collector import Collector
 from odradek.console.collecting.node_figures import NodeReader
 from odradek.console.collecting.parts import Part
 from odradek.console.collecting.snapshot import Snapshot
+from odradek.console.connectors.reading import Reader
 from odradek.console.rendering import Templates
 from odradek.console.security import Guard, is_own_path
 from odradek.console.settings import ConsoleSettings
@@ -36,6 +37,7 @@ NOTICES_MAX = 200
 ADMIN_S = 8.0
 ERROR = 400
 NOTICE_COOKIE, THEME_COOKIE, REFRESH_COOKIE = "odradek-notice", "odradek-theme", "odradek-refresh"
+REFRESH_HEADER = "x-refresh"  # of static/console.js
 THEMES = ("auto", "light", "dark")
 REFRESHES = ("live", "10", "off")
 
@@ -94,6 +96,7 @@ class Console:
         self.watched = watched
         self.collector = collector
         self.nodes = nodes
+        self.connectors = Reader(settings.connect, collector.history)
         self.guard = Guard(settings)
         self._pages = pages
         self._templates = Templates(self)
@@ -148,7 +151,8 @@ class Console:
     ) -> Response:
         """The page as HTML, with the frame around it."""
         session = self.guard.session(request)
-        notice = self._taken(request.cookies.get(NOTICE_COOKIE))
+        # A page that refreshes itself while the next page is made must not take the notice from it.
+        notice = None if REFRESH_HEADER in request.headers else self._taken(request.cookies.get(NOTICE_COOKIE))
         theme = _one_of(THEMES, request.cookies.get(THEME_COOKIE))
         snapshot = self.snapshot
         text = self._templates.render(

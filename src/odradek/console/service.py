@@ -55,6 +55,7 @@ def running(settings: ConsoleSettings) -> Iterator[tuple[Console, HttpServer]]:
         collector.stop()
         watched.stop()
         nodes.close()
+        console.connectors.close()
         cluster.close()
 
 

@@ -23,8 +23,9 @@ class ConsoleSettings:
     password: str | None = None
     # A proxy that is known by one of `names` asks for a password itself.
     no_password: bool = False
-    # Addresses of Connect's REST API, and by broker id those of the nodes' HTTP where they are not the default.
+    # Addresses of Connect's REST API; they may contain user and password.
     connect: tuple[str, ...] = ()
     # The address of a schema registry with Confluent's API, to decode Avro and Protobuf; may contain user and password.
     schema_registry: str = ""
+    # By broker id, addresses of the nodes' HTTP where they are not the default.
     nodes_http: Mapping[int, str] = field(default_factory=dict)

@@ -194,6 +194,8 @@ class EventKind(Enum):
     REBALANCE = "rebalance"
     DISK = "disk"
     TRANSACTION = "transaction"
+    CONNECTOR = "connector"
+    APPLICATION = "application"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

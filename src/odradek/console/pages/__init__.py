@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from odradek.console.frame import Page
-from odradek.console.pages import brokers, groups, overview, quorum, topics, transactions
+from odradek.console.pages import brokers, connect, groups, overview, quorum, topics, transactions
 
-PAGES: tuple[Page, ...] = (overview.PAGE, brokers.PAGE, quorum.PAGE, topics.PAGE, groups.PAGE, transactions.PAGE)
+PAGES: tuple[Page, ...] = (
+    overview.PAGE,
+    brokers.PAGE,
+    quorum.PAGE,
+    topics.PAGE,
+    groups.PAGE,
+    transactions.PAGE,
+    connect.PAGE,
+)

@@ -13,6 +13,7 @@ Property = tuple[str, str]
 
 _WITHOUT_QUOTES = re.compile(r"[\w\-%. \t]*")
 _IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n": "\\n"})
+_ESCAPED = re.compile(r"\\(.)")
 _ESCAPABLE = '\\"?*n'
 
 
@@ -85,6 +86,13 @@ def parsed(text: str) -> ObjectName:
 def quoted(value: str) -> str:
     """A label as the value of a key property: in quotes if it has other characters than Kafka writes without."""
     return value if _WITHOUT_QUOTES.fullmatch(value) else f'"{value.translate(_IN_QUOTES)}"'
+
+
+def unquoted(value: str) -> str:
+    """The label that `quoted` has written."""
+    if not value.startswith('"'):
+        return value
+    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], value[1:-1])
 
 
 def matcher(pattern: str) -> Callable[[str], object]:
