@@ -178,9 +178,10 @@ def _append(
         return ProduceOutcome(index, ErrorCode.INVALID_RECORD, error_message="no record batch")
     verification = None
     if verified is not NOTHING:
-        if partition in verified.refusals:
-            return _failed(index, verified.refusals[partition])
-        verification = verified.verifications.get(partition)
+        try:
+            verification = verified.of(partition, batch)
+        except KafkaError as refusal:
+            return _failed(index, refusal)
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)

@@ -33,6 +33,16 @@ class Verified(NamedTuple):
     verifications: Mapping[Partition, Verification]
     refusals: Mapping[Partition, KafkaError]
 
+    def of(self, partition: Partition, batch: memoryview) -> Verification | None:
+        """None for a batch outside of transactions."""
+        if partition in self.refusals:
+            raise self.refusals[partition]
+        verification = self.verifications.get(partition)
+        if verification is None and (header := _header(batch)) is not None and _needs_verification(header):
+            # A failed log was opened again while the coordinator was asked: what was verified belongs to the old one.
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{partition} came online meanwhile: send the batch again")
+        return verification
+
 
 NOTHING = Verified({}, {})
 Produce = Callable[[Verified, ReplySlot], None]
@@ -52,7 +62,7 @@ def verified_here(
     unverified: list[Unverified] = []
     for partition, batch in batches:
         header = _header(batch)
-        if header is None or not header.is_transactional or header.producer_id < 0:
+        if header is None or not _needs_verification(header):
             continue
         try:
             verification = _begin(ctx, partition, header)
@@ -74,6 +84,10 @@ def _header(batch: memoryview | None) -> BatchHeader | None:
         return read_header(batch)
     except MalformedRecords:
         return None
+
+
+def _needs_verification(header: BatchHeader) -> bool:
+    return header.is_transactional and header.producer_id >= 0
 
 
 def _begin(ctx: BrokerContext, partition: Partition, header: BatchHeader) -> Verification:
