@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +28,7 @@ from odradek.console.settings import ConsoleSettings  # noqa: E402
 from support.chromium import installed  # noqa: E402 (they live with the tests)
 from support.console_traffic import Reader, Traffic  # noqa: E402
 from support.example_connectors import example_connectors  # noqa: E402
+from support.hanging import WITHOUT_VERIFICATION, hang  # noqa: E402
 
 OUT = ROOT / "docs" / "console"
 WIDTH, HEIGHT, PHONE = 1360, 860, (390, 844)
@@ -80,6 +82,16 @@ CONNECT_PAGES = {
     "connector-edit": "/edit-connector?service={service}&name=warehouse-payments",
     "connector-manage": "/connect/{service}/web-clicks?tab=manage",
 }
+# After some producers have begun transactions, and one has left its own behind.
+OF_TRANSACTIONS = {
+    "transactions": "/transactions",
+    "transaction": "/transactions/id/enricher-orders-1?abort=1",
+    "transaction-hanging": "/transactions/at/clicks/0/{offset}",
+}
+# After a broker was killed.
+OF_FAILURE = {"overview-broker-down": "/", "alerts": "/alerts", "alert": "/alerts/FencedBrokers"}
+# Alerts fire sooner than in real life, so that taking the screenshots does not take minutes.
+TIME_FACTOR, ALERTS_S = 0.1, 30.0
 ON_PHONE = ("overview", "topic-messages", "groups", "group")
 
 
@@ -93,7 +105,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
         _cluster(Path(directory), port),
-        running(ConsoleSettings(bootstrap=bootstrap, port=0)) as (_, server),
+        running(ConsoleSettings(bootstrap=bootstrap, port=0, alert_time_factor=TIME_FACTOR)) as (_, server),
         Traffic(bootstrap, RATES, READERS),
         sync_playwright() as play,
     ):
@@ -107,9 +119,14 @@ def main() -> None:
         page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
         if _wanted(CONNECT_PAGES):
             _take_connectors(page, bootstrap, Path(directory) / "connectors")
+        _take_transactions(page, server.url, bootstrap)
         _kill(Path(directory) / "3.properties")
         time.sleep(FAILOVER_S)
-        _take(page, server.url, {"overview-broker-down": "/"})
+        _take(page, server.url, {"overview-broker-down": OF_FAILURE.pop("overview-broker-down")})
+        time.sleep(ALERTS_S)
+        _take(page, server.url, OF_FAILURE)
+        page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+        _take(page, server.url, {"alerts-phone": OF_FAILURE["alerts"]})
         browser.close()
     _shrink()
 
@@ -131,6 +148,8 @@ def _take_connectors(page: Page, bootstrap: str, directory: Path) -> None:
 @contextmanager
 def _cluster(directory: Path, port: int) -> Iterator[None]:
     command = [sys.executable, "-m", "odradek.cli", "up", "-n", "3", "--no-console"]
+    for name, value in WITHOUT_VERIFICATION.items():  # for a hanging transaction
+        command += ["-c", f"{name}={value}"]
     process = subprocess.Popen(  # noqa: S603 - our own command line
         [*command, "--data", str(directory), "--port", str(port)], stdout=subprocess.PIPE, text=True
     )
@@ -142,6 +161,48 @@ def _cluster(directory: Path, port: int) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait()
+
+
+def _take_transactions(page: Page, url: str, bootstrap: str) -> None:
+    producers = [
+        _begun(bootstrap, "enricher-orders-1", ["orders", "shipments.v1"]),
+        _begun(bootstrap, "payments-writer", ["payments"]),
+    ]
+    for number in range(12):
+        _begun(bootstrap, f"warehouse-task-{number:02}", ["inventory-changes"]).commit_transaction(30)
+    _begun(bootstrap, "refunds", ["payments"]).abort_transaction(30)
+    offset = _hanging(bootstrap, "clicks")
+    time.sleep(ALERTS_S)
+    pages = {name: path.format(offset=offset) for name, path in OF_TRANSACTIONS.items()}
+    _take(page, url, pages)
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    _take(page, url, {"transactions-phone": pages["transactions"], "transaction-phone": pages["transaction"]})
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    for producer in producers:
+        producer.abort_transaction(30)
+
+
+def _begun(bootstrap: str, name: str, topics: list[str]) -> Producer:
+    """A producer with an open transaction."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic in topics:
+        for partition in range(3):
+            producer.produce(topic, b"{}", partition=partition)
+    producer.flush(30)
+    return producer
+
+
+def _hanging(bootstrap: str, topic: str) -> int:
+    """Writes the record of a transaction that no coordinator knows to partition 0. Returns its offset."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "screenshots", "log_level": 0})
+    leader = consumer.list_topics(topic).topics[topic].partitions[0].leader
+    port = int(bootstrap.split(",")[leader - 1].rpartition(":")[2])
+    hang(port, topic, b"{}", timestamp=int(time.time() * 1000) - 7_200_000)
+    _, stable = consumer.get_watermark_offsets(TopicPartition(topic, 0))  # nothing else is open there
+    consumer.close()
+    return int(stable)
 
 
 def _kill(properties: Path) -> None:

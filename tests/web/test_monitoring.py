@@ -24,3 +24,13 @@ def test_all_series_arrive_though_they_take_many_slices():
         answer = httpx.get(f"{server.url}/metrics")
     rows = {family.name: family for family in text_string_to_metric_families(answer.text)}["rows"]
     assert {sample.labels["query"]: sample.value for sample in rows.samples} == {str(n): n for n in range(many)}
+
+
+def test_only_named_metrics_are_answered():
+    registry = Registry(lambda: 0)
+    other = Metric(name="batches_total", mbean="a:type=C", kind=Kind.METER, unit="batches", help="Batches.")
+    registry.counter(ROWS, "a").count += 1
+    registry.counter(other).count += 1
+    with HttpServer(application(monitoring_routes(lambda: fresh_snapshot(registry)))) as server:
+        text = httpx.get(f"{server.url}/metrics", params={"name[]": ["batches_total", "nothing"]}).text
+    assert [family.name for family in text_string_to_metric_families(text)] == ["batches"]

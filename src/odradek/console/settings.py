@@ -29,3 +29,5 @@ class ConsoleSettings:
     schema_registry: str = ""
     # By broker id, addresses of the nodes' HTTP where they are not the default.
     nodes_http: Mapping[int, str] = field(default_factory=dict)
+    # Multiplies how long the conditions of alerts must hold; a test uses a small one.
+    alert_time_factor: float = 1.0

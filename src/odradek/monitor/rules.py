@@ -14,7 +14,7 @@ TARGET_DOWN = Alert(
     expression="up == 0",
     for_seconds=60,
     severity=Severity.CRITICAL,
-    summary="Prometheus cannot read the metrics of {{ $labels.instance }}: the process is down or cannot be reached.",
+    summary="The metrics of {{ $labels.instance }} cannot be read: the process is down or cannot be reached.",
     action=(
         "If the process has ended, the end of its log says why: start it again. If a node runs, open /healthz at this "
         "address: 503 means that its event loop is stuck, so restart it; no answer means a wrong address, "

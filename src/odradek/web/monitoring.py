@@ -31,7 +31,10 @@ async def fresh_snapshot(registry: Registry) -> AsyncIterator[Snapshot]:
 def monitoring_routes(snapshot: SnapshotOf) -> list[BaseRoute]:
     async def metrics(request: Request) -> Response:
         kind = content_type(request.headers.get("accept", ""))
-        async with snapshot() as readings:
+        # As Prometheus' own client libraries: a reader of few metrics need not get the series of all topics.
+        names = set(request.query_params.getlist("name[]"))
+        async with snapshot() as every:
+            readings = [each for each in every if each.metric.name in names] if names else every
             text = await in_pieces(exposition(readings, kind), PAUSE_S)
         return Response(text, headers={"content-type": kind})
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from odradek.console.frame import Page
-from odradek.console.pages import brokers, connect, groups, overview, quorum, topics, transactions
+from odradek.console.pages import alerts, brokers, connect, groups, overview, quorum, topics, transactions
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     brokers.PAGE,
     quorum.PAGE,
+    alerts.PAGE,
     topics.PAGE,
     groups.PAGE,
     transactions.PAGE,

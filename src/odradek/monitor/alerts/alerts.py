@@ -64,6 +64,11 @@ class Alerts:
     def opened(self) -> list[Opened]:
         return list(self._open.values())
 
+    @property
+    def crossed_ms(self) -> Mapping[Key, int]:
+        """Since when thresholds are crossed, also where not yet for long enough."""
+        return dict(self._crossed_ms)
+
     def step(self, now_ms: int, sources: Mapping[str, Sequence[Sample] | None]) -> list[Notice]:
         """`sources` has the samples of each source, or None if it could not be read."""
         crossed = self._crossed(sources)

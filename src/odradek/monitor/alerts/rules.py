@@ -19,6 +19,7 @@ class Rule:
     labels: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
     above: float | None = None
     below: float | None = None
+    equal: float | None = None
     for_s: int = 0
     close_after_s: int = 0
     send: tuple[str, ...] = ()
@@ -31,10 +32,14 @@ class Rule:
         """NaN crosses nothing."""
         if sample.name != self.metric or not self.matches(sample.labels):
             return False
-        return (self.above is not None and sample.value > self.above) or (
-            self.below is not None and sample.value < self.below
+        return (
+            (self.above is not None and sample.value > self.above)
+            or (self.below is not None and sample.value < self.below)
+            or sample.value == self.equal
         )
 
     @property
     def condition(self) -> str:
+        if self.equal is not None:
+            return f"{self.metric} == {self.equal:g}"
         return f"{self.metric} {f'> {self.above:g}' if self.above is not None else f'< {self.below:g}'}"
