@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odradek.pipeline.status import AppStatus, QueryStatus
     from odradek.streams.api.app import App
     from odradek.streams.graph.settings import Settings
+    from odradek.streams.run.guests import Guest
     from odradek.streams.run.reset import ResetPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,6 +60,15 @@ def state_option(command: F) -> F:
     )(command)
 
 
+def _listener(_ctx: click.Context, _param: click.Parameter, said: str | None) -> tuple[str, int] | None:
+    if said is None:
+        return None
+    host, _, port = said.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{said!r} is not an address; write HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
 @command.command()
 @click.argument("app")
 @click.option(
@@ -80,6 +90,12 @@ def state_option(command: F) -> F:
 @click.option(
     "--dogstatsd", envvar="ODRADEK_STREAMS_DOGSTATSD", metavar="HOST:PORT", help="Push metrics to a Datadog agent."
 )
+@click.option(
+    "--connect",
+    metavar="HOST:PORT",
+    callback=_listener,
+    help="Also run a connect service in the application's Spark session, with its REST API at this address.",
+)
 def run(
     app: str,
     master: str | None,
@@ -88,10 +104,12 @@ def run(
     metrics: str | None,
     otlp: str | None,
     dogstatsd: str | None,
+    connect: tuple[str, int] | None,
 ) -> None:
     """Run an application until Ctrl-C. After a restart it resumes from its checkpoint."""
     from odradek.streams.api.loading import pickle_by_value
     from odradek.streams.graph.settings import ENVIRONMENT
+    from odradek.streams.run import running
 
     # Before the file is loaded: an application that starts itself (`app.run()`) hears of it too.
     given = {"bootstrap": bootstrap, "state_dir": state_dir, "master": master}
@@ -101,7 +119,22 @@ def run(
         loaded, settings = _loaded(app, bootstrap, state_dir)
         require_somebody_there(settings.bootstrap)
         pickle_by_value(loaded)
-        loaded.run()
+        running.run(loaded.application, settings.located(), None, _connect_service(settings, connect))
+
+
+def _connect_service(settings: Settings, address: tuple[str, int] | None) -> Guest | None:
+    if address is None:
+        return None
+    from odradek.client.java_names import librdkafka_config
+    from odradek.connect import hosting
+    from odradek.connect.service.settings import Settings as ConnectSettings
+
+    host, port = address
+    clients = librdkafka_config(settings.config)
+    wanted = ConnectSettings(
+        bootstrap=settings.bootstrap, host=host, port=port, clients=clients, linger_s=hosting.LINGER_S
+    )
+    return hosting.HostedService(wanted)
 
 
 @command.command()
@@ -268,11 +301,14 @@ def told() -> Iterator[None]:
     from odradek.spark.java import NoJava
     from odradek.spark.session import NoSpark
     from odradek.streams.api.loading import NoSuchFile
+    from odradek.web.listening import CannotListen
 
     try:
         yield
     except NoSuchFile as missing:
         fail(str(missing), NOT_FOUND)
+    except CannotListen as refused:
+        fail(str(refused.strerror))
     except (StreamsError, ClientError, UnknownTopic, RefusedConfig, NoJava, NoSpark) as problem:
         fail(str(problem))
     except KeyboardInterrupt:

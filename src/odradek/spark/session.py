@@ -74,6 +74,18 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
     return session
 
 
+def with_more_slots(master: str | None, conf: Mapping[str, str], more: int) -> tuple[str | None, dict[str, str]]:
+    """Master and settings of a session on one machine that runs `more` tasks at once beside those of its queries.
+
+    The number of shuffle partitions stays. A cluster and a session of spark-submit keep the slots that they have.
+    """
+    asked = master or {**_submitted(), **conf}.get("spark.master", "local[*]")
+    if not re.fullmatch(r"local(\[[*\d]+\])?", asked) or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return master, dict(conf)
+    cores = _cores(asked)
+    return f"local[{cores + more}]", {"spark.sql.shuffle.partitions": str(cores), **conf}
+
+
 def _quieten(server: socketserver.BaseServer) -> None:
     """Spark closes connections when it stops a query. Without this the accumulator server would print a traceback."""
     tell = type(server).handle_error

@@ -16,6 +16,7 @@ from odradek.pipeline.recording import Meter, Tenure
 from odradek.pipeline.session import session_for
 from odradek.pipeline.signals import Signals
 from odradek.pipeline.starting import await_batch_without_rows, await_end
+from odradek.spark.session import with_more_slots
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
@@ -23,6 +24,7 @@ from odradek.streams.graph.sinks import Materialize
 from odradek.streams.run.checkpoint_steps import keep_to_the_steps
 from odradek.streams.run.committed import await_committed
 from odradek.streams.run.guarantees import deciding
+from odradek.streams.run.guests import Guest
 from odradek.streams.run.measuring import measured
 from odradek.streams.run.progress import Progress
 from odradek.streams.run.queries import RunningQuery, start_query
@@ -44,7 +46,14 @@ class RunningApp:
     """The queries of an application. A query that failed makes `check` and `await_*` raise why."""
 
     def __init__(
-        self, app: Application, settings: Settings, session: SparkSession, tenure: Tenure, *, owns_session: bool
+        self,
+        app: Application,
+        settings: Settings,
+        session: SparkSession,
+        tenure: Tenure,
+        guest: Guest | None = None,
+        *,
+        owns_session: bool,
     ) -> None:
         self.app = app
         self.settings = settings
@@ -52,6 +61,7 @@ class RunningApp:
         self.queries: list[RunningQuery] = []
         self._views: dict[str, View] = {}
         self._tenure = tenure
+        self._guest = guest
         self._stopped = threading.Event()
         self._owns_session = owns_session
 
@@ -126,6 +136,8 @@ class RunningApp:
             with contextlib.suppress(Exception):  # it may have failed, or its JVM is gone
                 query.spark.stop()
         self._tenure.end()
+        if self._guest is not None:
+            self._guest.leave()
         if self._owns_session:
             self.session.stop()
 
@@ -160,6 +172,7 @@ def start(
     available_now: bool = False,
     signals: Signals | None = None,
     meter: Meter | None = None,
+    guest: Guest | None = None,
 ) -> RunningApp:
     """Starts all queries. If a signal arrives meanwhile, the rest is not started."""
     queries = app.queries(settings)
@@ -172,16 +185,18 @@ def start(
         keep_to_the_steps(layout, queries)
         create_topics(queries, settings)
         decision = deciding(app, queries, settings)
-        session_in_use = session_for(app.name, settings.master, settings.conf, session, WORKER_MODULES)
+        session_in_use = _session(app.name, settings, session, guest)
         if signals is not None:
             signals.take()
         settings = _settled(decision, session_in_use, owns_session=session is None)
         if session is None:
             spread_state(queries, settings, session_in_use)
     except BaseException as problem:
+        if guest is not None:
+            guest.leave()
         tenure.end(problem if isinstance(problem, Exception) else None)
         raise
-    running = RunningApp(app, settings, session_in_use, tenure, owns_session=session is None)
+    running = RunningApp(app, settings, session_in_use, tenure, guest, owns_session=session is None)
     tenure.watch(running.queries)
     running.tend()
     try:
@@ -203,6 +218,17 @@ def start(
         running.stop()
         raise
     return running
+
+
+def _session(name: str, settings: Settings, given: SparkSession | None, guest: Guest | None) -> SparkSession:
+    if guest is None:
+        return session_for(name, settings.master, settings.conf, given, WORKER_MODULES)
+    guest.prepare()
+    modules = (*WORKER_MODULES, *guest.worker_modules)
+    master, conf = with_more_slots(settings.master, settings.conf, guest.slots)
+    session = session_for(name, master, conf, given, modules)
+    guest.use(session)
+    return session
 
 
 def _settled(decision: Future[Settings], session: SparkSession, *, owns_session: bool) -> Settings:
@@ -231,7 +257,7 @@ def _require_an_end(app: Application, queries: tuple[Query, ...], *, available_n
         )
 
 
-def run(app: Application, settings: Settings, session: SparkSession | None) -> None:
+def run(app: Application, settings: Settings, session: SparkSession | None, guest: Guest | None = None) -> None:
     progress = Progress(app)
     progress.starting(settings)
     with ExitStack() as stack:
@@ -242,7 +268,7 @@ def run(app: Application, settings: Settings, session: SparkSession | None) -> N
             raise StreamsError(str(taken.strerror)) from taken
         progress.measured(metrics)
         signals = stack.enter_context(Signals(progress.stopping))
-        running = stack.enter_context(start(app, settings, session, signals=signals, meter=meter))
+        running = stack.enter_context(start(app, settings, session, signals=signals, meter=meter, guest=guest))
         stack.enter_context(meter.measuring_lag(settings.bootstrap, librdkafka_config(settings.config)))
         if not signals.stop.is_set():
             progress.started(running.queries)
