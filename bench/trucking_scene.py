@@ -87,21 +87,18 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
 
     def start(self) -> None:
         self._broker.start()
-        self._until_alive(self._broker, show.BROKER_TIMEOUT_S)
-        self._create_topics()
-        self._spark.start()
-        self.started_ms = int(time.time() * 1000)
-        self._simulator.start()
-        self._follower.start()
+        self._wait(self._broker, show.BROKER_TIMEOUT_S)
+        self._begin()
+        self.started_ms = int((time.time() - (time.monotonic() - self._spark.started_at)) * 1000)
+        self._wait_for_drivers()
+        self._drive_off()
 
     def run(self, seconds: float) -> None:
         """Runs for a time from the start of the application. A process that ends is an error; it is not restarted."""
         end = self._spark.started_at + seconds
         while time.monotonic() < end:
-            self._look()
-            if self.live_s is None and self._spark.alive:
-                self.live_s = time.monotonic() - self._spark.started_at
-        self._simulator.stop()
+            self._tick()
+        self._driving.stop()
         visible = Visibility(self.folder / "broker")
         self.results = [Seen(topic, value, visible.ms(topic, *place)) for topic, *place, value in list(self._seen)]
 
@@ -113,6 +110,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
             end_session(session)
         if self._follower._thread.is_alive():  # noqa: SLF001
             self._follower.stop()
+        self._chain.rest()
 
     def _create_topics(self) -> None:
         super()._create_topics()
@@ -120,20 +118,15 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         for name in topics.OUTPUTS:
             cluster.set_topic_config(name, **{"message.timestamp.type": "LogAppendTime"})
 
-    def _until_alive(self, part: Part, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not part.alive:
-            if time.monotonic() > deadline:
-                raise show.DemoFailed(f"{part.name} was not ready within {timeout_s:.0f} s:\n{part.last_words()}")
-            self._look()
-
-    def _look(self) -> None:
+    def _tick(self) -> None:
         if self._stopping.wait(LOOK_EVERY_S):
             raise Interrupted
         for part in (self._broker, self._spark):
             part.watch()
             if part.restarts:
                 raise show.DemoFailed(f"{part.name} ended during the measurement:\n{part.last_words()}")
+        if self.live_s is None and self._spark.alive:
+            self.live_s = time.monotonic() - self._spark.started_at
 
     def _see(self, messages: list[Message]) -> None:
         for message in messages:

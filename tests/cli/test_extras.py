@@ -35,7 +35,8 @@ def base_install(cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
 def test_a_command_that_needs_an_extra_says_what_to_install(tmp_path: Path, args: list[str]) -> None:
     done = base_install(tmp_path, *args)
     assert done.returncode == 1
-    assert done.stderr == f"Error: this command needs pyspark, which is not installed. Install it with: {INSTALL}\n"
+    install = "pip install 'odradek[demo]'"
+    assert done.stderr == f"Error: this command needs pyspark, which is not installed. Install it with: {install}\n"
 
 
 @pytest.mark.parametrize("verb", ["run", "describe", "status", "reset", "views"])

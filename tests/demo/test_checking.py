@@ -7,7 +7,7 @@ import json
 import pytest
 
 from odradek.demo.trucking import topics
-from odradek.demo.trucking.checking import FIELDS, Results, problems
+from odradek.demo.trucking.checking import FIELDS, Results, problems, uncaptured
 from odradek.demo.trucking.fleet import Fleet, iso
 from odradek.demo.trucking.truth import WINDOW_MS, Truth, truth_of
 
@@ -142,3 +142,25 @@ def test_missing_and_invented_dead_letters_are_reported(truth):
     told = complaint(truth, results)
     assert "1 malformed records are missing" in told
     assert "1 records were not malformed" in told
+
+
+def captured(truth: Truth, first: int = 0) -> Results:
+    """What a perfect capture writes if its snapshot has the first changes already."""
+    results = Results()
+    for rows in truth.drivers.values():
+        for _, row in rows[min(first, len(rows) - 1) :]:
+            results.see(topics.DRIVERS, json.dumps({"after": row}).encode())
+    return results
+
+
+def test_rows_that_are_captured_in_order_pass_also_if_the_snapshot_came_late(truth):
+    assert list(uncaptured(truth, captured(truth))) == []
+    assert list(uncaptured(truth, captured(truth, first=1))) == []
+
+
+def test_missing_repeated_and_swapped_rows_are_reported(truth):
+    changed = next(driver for driver, rows in truth.drivers.items() if len(rows) > 1)
+    for spoil in (lambda rows: rows.pop(), lambda rows: rows.append(rows[-1]), lambda rows: rows.reverse()):
+        results = captured(truth)
+        spoil(results.rows[changed])
+        assert [text.split(":")[0] for text in uncaptured(truth, results)] == [topics.DRIVERS]

@@ -11,7 +11,7 @@ import pytest
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.fleet import Fleet
 from odradek.demo.trucking.page import Buttons, Page
-from odradek.demo.trucking.page_state import PageState, PartState
+from odradek.demo.trucking.page_state import ChainState, PageState, PartState
 from support.chromium import Chromium, installed
 from support.onlooker import eventually
 
@@ -49,6 +49,20 @@ class Shown:
         names = {"broker": "alive", "simulator": "alive", "spark": state}
         parts = tuple(PartState(name=name, state=said, detail="", progress=0.4) for name, said in names.items())
         self.page.tell(lambda page: page.tell_parts(parts))
+
+    def land(self, rows: int, trail: dict[str, object] | None) -> None:
+        states = {"drivers-capture": "RUNNING", "alerts-table": "FAILED", "alerts-lake": "RUNNING"}
+        chain = ChainState(
+            database="SQLite",
+            drivers=30,
+            changes=1,
+            connectors=states,
+            table_rows=rows,
+            lake_rows=rows - 1,
+            lake_files=2,
+            trail=trail,
+        )
+        self.page.tell(lambda page: page.tell_chain(chain))
 
     def drive(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -95,7 +109,17 @@ def test_the_buttons_reach_the_demo_and_other_sites_do_not(shown, client):
 
 
 def test_everything_the_page_needs_comes_from_here(client):
-    for path in ("/", "/page.js", "/map.js", "/panels.js", "/types.js", "/page.css", "/icon.svg", "/map.json"):
+    for path in (
+        "/",
+        "/page.js",
+        "/map.js",
+        "/panels.js",
+        "/chain.js",
+        "/types.js",
+        "/page.css",
+        "/icon.svg",
+        "/map.json",
+    ):
         answer = client.get(path)
         assert answer.status_code == 200
         assert "http" not in answer.text.replace("http://www.w3.org/2000/svg", "")
@@ -158,6 +182,9 @@ def test_the_page_in_a_browser(shown, browser):
     shown.drive(1)
     browser.wait_for("document.querySelector('#parts li.restarting') !== null")
     assert browser.evaluate("document.documentElement.dataset.live") == "no"
+    shown.land(9, None)
+    shown.drive(1)
+    browser.wait_for("!document.getElementById('change-driver').disabled")
     browser.evaluate("document.getElementById('change-driver').click()")
     browser.evaluate("document.querySelector('#map .truck').dispatchEvent(new Event('pointerenter'))")
     browser.wait_for("!document.getElementById('popup').hidden")
@@ -165,4 +192,26 @@ def test_the_page_in_a_browser(shown, browser):
     shown.drive(1)
     browser.wait_for("document.querySelector('#drivers tr.changed') !== null")
     assert shown.pressed[0] == "spark"
+    assert browser.problems == []
+
+
+def test_the_page_shows_the_chain_and_the_way_of_a_change(shown, browser):
+    browser.open(shown.page.server.url)
+    shown.land(9, None)
+    shown.drive(1)
+    browser.wait_for("document.getElementById('place-table').textContent.includes('9 rows')")
+    assert browser.evaluate("document.getElementById('place-drivers').textContent").startswith("SQLite driver30 rows")
+    assert "8 rows, 2 files" in browser.evaluate("document.getElementById('place-lake').textContent")
+    assert browser.evaluate("document.querySelector('#place-table .connector').className") == "connector stopped"
+    assert browser.evaluate("document.getElementById('change-driver').disabled"), "nothing is counted yet"
+
+    row = {"id": 16, "driverName": "Greta Sandoz", "certified": False, "wagePlan": "hours"}
+    reached = {"committed": 0.04, topics.DRIVERS: 0.31, topics.ENRICHED: 1.26, topics.ALERTS: None}
+    shown.land(9, {"row": row, "reached": reached})
+    shown.drive(1)
+    said = "document.getElementById('trail-said').textContent"
+    browser.wait_for(f"{said} === 'Greta Sandoz is now paid by hours, not certified'")
+    steps = browser.evaluate("[...document.querySelectorAll('#trail-steps li')].map((li) => li.textContent)")
+    assert steps == ["committed0.04 s", "captured0.31 s", "joined1.3 s", "in an alert"]
+    assert browser.evaluate("document.querySelector('#trail-steps .next').textContent") == "in an alert"
     assert browser.problems == []

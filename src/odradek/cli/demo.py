@@ -6,6 +6,7 @@ from importlib import import_module
 
 import click
 
+from odradek.cli.extras import MissingExtra
 from odradek.cli.groups import Group
 
 DURATION_HELP = "Stop after this many seconds and check the results. Without it, run until Ctrl-C."
@@ -28,12 +29,34 @@ def command(context: click.Context) -> None:
     "--rate", default=1.0, type=click.FloatRange(0.1, 50), show_default=True, help="Events per second of each truck."
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of the random events.")
-def trucking(duration: float | None, port: int, page_port: int, trucks: int, rate: float, seed: int) -> None:
-    """A fleet of trucks, an application on Spark that watches it, and a page with a map."""
-    import_module("pyspark")  # before anything starts: where it is missing, the error names the extra
+@click.option(
+    "--database",
+    metavar="URL",
+    help="An empty PostgreSQL database, as postgresql://USER:PASSWORD@HOST/NAME. [default: a file of SQLite]",
+)
+def trucking(
+    duration: float | None, port: int, page_port: int, trucks: int, rate: float, seed: int, database: str | None
+) -> None:
+    """A fleet of trucks, an application on Spark that watches it, and a page with a map.
+
+    The drivers are rows of a database. Connectors capture their changes, and write alerts to a table and to Parquet.
+    """
+    for package in ("pyspark", "sqlalchemy"):  # before anything starts
+        try:
+            import_module(package)
+        except ModuleNotFoundError:
+            raise MissingExtra(package, "demo") from None
     from odradek.demo.trucking.show import DemoFailed, Wishes, show
 
-    wishes = Wishes(duration_s=duration, port=port, page_port=page_port, trucks=trucks, events_per_s=rate, seed=seed)
+    wishes = Wishes(
+        duration_s=duration,
+        port=port,
+        page_port=page_port,
+        trucks=trucks,
+        events_per_s=rate,
+        seed=seed,
+        database=database,
+    )
     try:
         show(wishes)
     except DemoFailed as wrong:

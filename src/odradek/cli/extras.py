@@ -26,10 +26,10 @@ EXTRAS = {
 class MissingExtra(click.ClickException):
     """A command needs a package that only an extra of Odradek installs."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, extra: str | None = None) -> None:
         super().__init__(
             f"this command needs {package}, which is not installed. "
-            f"Install it with: pip install 'odradek[{EXTRAS[package]}]'"
+            f"Install it with: pip install 'odradek[{extra or EXTRAS[package]}]'"
         )
 
 

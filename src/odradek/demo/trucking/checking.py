@@ -34,6 +34,7 @@ class Results:
     enriched: defaultdict[int, list[dict[str, object]]] = field(default_factory=lambda: defaultdict(list))
     statistics: dict[int, dict[str, object]] = field(default_factory=dict)  # the newest of a driver
     alerts: defaultdict[Window, list[dict[str, object]]] = field(default_factory=lambda: defaultdict(list))
+    rows: defaultdict[int, list[dict[str, object]]] = field(default_factory=lambda: defaultdict(list))  # of drivers
     dead_letters: Counter[bytes] = field(default_factory=Counter)
 
     def see(self, topic: str, value: bytes) -> None:
@@ -49,6 +50,8 @@ class Results:
             self.statistics[row["driverId"]] = row
         elif topic == topics.ALERTS:
             self.alerts[row["driverId"], milliseconds(row["window_start"])].append(row)
+        elif topic == topics.DRIVERS:
+            self.rows[row["after"]["id"]].append(row["after"])
 
     @property
     def repeated(self) -> int:
@@ -68,6 +71,15 @@ def problems(truth: Truth, results: Results, *, restarted: bool) -> list[str]:
     if results.repeated and not restarted:
         found.append(f"{results.repeated} records were written twice although nothing was restarted")
     return found
+
+
+def uncaptured(truth: Truth, results: Results) -> Iterator[str]:
+    """The changelog beside the table: each row once, in order. The snapshot may already have the first changes."""
+    for driver, told in sorted(truth.drivers.items()):
+        rows = [row for _, row in told]
+        found = results.rows.get(driver, [])
+        if not any(found == rows[first:] for first in range(len(rows))):
+            yield f"{topics.DRIVERS}: driver {driver} has the rows {found}, expected {rows}"
 
 
 def _statistics(truth: Truth, results: Results) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import reduce
@@ -36,6 +37,7 @@ class Follower:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self.seen_at: dict[str, float] = {}  # topic -> when a record of it was last seen
+        self.counts: Counter[str] = Counter()  # topic -> records
 
     def start(self) -> None:
         names = topics.INPUTS + topics.OUTPUTS
@@ -55,6 +57,7 @@ class Follower:
             self._see(records)
             for message in records:
                 self.seen_at[message.topic()] = time.monotonic()
+                self.counts[message.topic()] += 1
 
 
 class BehindWatch:

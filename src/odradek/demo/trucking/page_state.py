@@ -32,6 +32,20 @@ class PartState:
     progress: float = 1.0  # of the way from starting to alive
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainState:
+    """The database, the connectors and where alerts land, as the page shows them."""
+
+    database: str  # which kind
+    drivers: int
+    changes: int  # of drivers, committed
+    connectors: Mapping[str, str]  # the state of each; empty while the service does not answer
+    table_rows: int
+    lake_rows: int
+    lake_files: int
+    trail: Mapping[str, object] | None  # of the last change that a visitor made
+
+
 @dataclass(slots=True)
 class _Changed:
     trucks: set[int] = field(default_factory=set)
@@ -56,6 +70,7 @@ class PageState:
         self._samples: deque[dict[str, float | None]] = deque(maxlen=SAMPLES_KEPT)
         self._behind_s: dict[str, float] | None = None
         self._parts: tuple[PartState, ...] = ()
+        self._chain: ChainState | None = None
         self._changed = _Changed()
 
     def see(self, topic: str, value: bytes, headers: Mapping[str, bytes]) -> None:
@@ -84,6 +99,9 @@ class PageState:
 
     def tell_parts(self, parts: tuple[PartState, ...]) -> None:
         self._parts = parts
+
+    def tell_chain(self, chain: ChainState) -> None:
+        self._chain = chain
 
     def tell_behind(self, seconds_by_topic: Mapping[str, float] | None) -> None:
         """How old the oldest record of each topic is that the application has not processed; None: it never has."""
@@ -133,6 +151,11 @@ class PageState:
             **({} if self._behind_s is None else {"seconds behind": round(self._behind() or 0)}),
         }
 
+    def worst_driver(self) -> int | None:
+        """Who has the most violations, and so the next alert."""
+        worst = max(self._statistics.values(), key=lambda row: int(str(row["violations"])), default=None)
+        return None if worst is None else int(str(worst["driverId"]))
+
     def _behind(self) -> float | None:
         return None if self._behind_s is None else max(self._behind_s.values(), default=0.0)
 
@@ -150,6 +173,7 @@ class PageState:
             },
             "behind": self._behind(),
             "parts": [asdict(part) for part in self._parts],
+            "chain": None if self._chain is None else asdict(self._chain),
         }
 
     def _see_position(self, event: dict[str, object]) -> None:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 
+from odradek.demo.trucking.drivers import Driver
 from odradek.demo.trucking.fleet import Fleet, Record
+from odradek.demo.trucking.topics import DRIVERS
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -24,9 +26,17 @@ TICK_S = 0.05
 
 
 class Simulator:
-    def __init__(self, bootstrap: str, fleet: Fleet, sent: Callable[[Record], None]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        fleet: Fleet,
+        sent: Callable[[Record], None],
+        changed: Callable[[Record], None] | None = None,
+    ) -> None:
+        """`changed` gets the records about drivers, for their database. Without it, they go to their topic."""
         self._fleet = fleet
         self._sent = sent
+        self._changed = changed
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -63,9 +73,11 @@ class Simulator:
         oldest = next(iter(tuple(self._unacknowledged.values())), None)
         return oldest is not None and time.time() * 1000 - oldest > AHEAD_MS
 
-    def change_driver(self, driver_id: int) -> None:
+    def change_driver(self, driver_id: int, told: Callable[[Driver], None]) -> None:
+        """`told` gets the row as it will be, before anything else does."""
         with self._fleet_lock:
             self._fleet.change_driver(driver_id)
+            told(self._fleet.drivers.rows[driver_id])
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_S):
@@ -78,6 +90,10 @@ class Simulator:
             self._producer.poll(0)
 
     def _send(self, record: Record) -> None:
+        if record.topic == DRIVERS and self._changed is not None:
+            self._sent(record)
+            self._changed(record)
+            return
         self._number += 1
         number = self._number
         self._unacknowledged[number] = record.time_ms

@@ -1,4 +1,5 @@
 // The page: follows the server's stream of changes and hands them to the map and the panels.
+import { changeable, showChain } from "./chain.js";
 import { drawMap, moveTruck, onDescribe, ringTruck } from "./map.js";
 import { buildGauges, buildPipeline, showAlerts, showBars, showDrivers, showGauges, showParts, showPipeline } from "./panels.js";
 import { typeOf } from "./types.js";
@@ -31,6 +32,7 @@ function show(news, fresh) {
   }
   showParts(news.parts);
   showPipeline(news.topics, news.parts, news.behind);
+  showChain(news.chain, news.topics);
   showGauges(news.samples, fresh);
   showBars(statistics, nameOf);
   const alerted = new Set([...alertedUntil].filter(([, until]) => until > performance.now()).map(([id]) => id));
@@ -53,7 +55,7 @@ for (const button of document.querySelectorAll("[data-kill]")) {
   button.addEventListener("click", () => { button.disabled = true; fetch(`kill/${button.dataset.kill}`, { method: "POST" }); });
 }
 document.getElementById("change-driver").addEventListener("click", () => {
-  const ids = [...drivers.keys()];
+  const ids = changeable(drivers, statistics);
   if (ids.length) fetch(`drivers/${ids[Math.floor(Math.random() * ids.length)]}/change`, { method: "POST" });
 });
 
