@@ -132,6 +132,22 @@ def test_a_transaction_that_takes_too_long_is_aborted(topic: str) -> None:
         assert committed(bootstrap, topic) == [b"other"]
 
 
+def test_a_fenced_producer_is_closed_without_another_error(bootstrap: str, topic: str) -> None:
+    """The thread that polls and the one that closes compete for librdkafka's report of the fatal error."""
+
+    def fenced_meanwhile(producer: Producer, transactional_id: str) -> None:
+        with producer.transaction() as tx:
+            tx.send(topic, b"x").result()
+            with Producer(bootstrap, transactional_id=transactional_id) as newer, newer.transaction():
+                pass
+
+    for turn in range(20):
+        fenced = Producer(bootstrap, transactional_id=f"{topic}-{turn}")
+        with pytest.raises(ProducerFenced):
+            fenced_meanwhile(fenced, f"{topic}-{turn}")
+        fenced.close()
+
+
 def test_a_producer_without_an_id_has_no_transactions(bootstrap: str) -> None:
     with Producer(bootstrap) as producer, pytest.raises(RuntimeError, match="transactional_id"), producer.transaction():
         pass

@@ -223,15 +223,23 @@ class Deliveries:
 
     def _flush_or_give_up(self) -> None:
         waited_s = min(NOBODY_THERE_S, AT_END_S)
-        if not self.client.flush(waited_s):
+        if not self._left_after(waited_s):
             return
         if self._reach.is_acknowledged or self._is_answered():
-            if not self.client.flush(AT_END_S - waited_s):
+            if not self._left_after(AT_END_S - waited_s):
                 return
             waited_s = AT_END_S
         self._end_s = waited_s
         self.client.purge()
-        self.client.flush(PURGE_S)
+        self._left_after(PURGE_S)
+
+    def _left_after(self, timeout_s: float) -> int:
+        try:
+            left: int = self.client.flush(timeout_s)
+        except KafkaException:
+            # A fatal error, such as the end of a fenced producer's transaction. Records in flight fail with it.
+            left = len(self.client)
+        return left
 
     def _is_answered(self) -> bool:
         try:
