@@ -19,8 +19,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 
 from odradek.base import limits
+from odradek.base.protobuf import FieldReader, MalformedProtobuf
 from odradek.telemetry.otlp import Kind, Point, TooManyPoints, points
-from odradek.telemetry.protobuf import FieldReader, MalformedProtobuf
 from support.pushed_metrics import DELTA, counter, data, gauge, payload, point
 
 TEXTS = st.text(max_size=20)

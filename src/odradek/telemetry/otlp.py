@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.base import limits
-from odradek.telemetry.protobuf import (
+from odradek.base.protobuf import (
     FieldReader,
     MalformedProtobuf,
     ProtoField,

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.protobuf import MalformedProtobuf
 from odradek.protocol.compression import Codec, decompress
 from odradek.protocol.malformed import DecompressedTooLarge, MalformedRecords
 from odradek.telemetry.otlp import Attributes, Kind, Point, TooManyPoints, points
-from odradek.telemetry.protobuf import MalformedProtobuf
 from odradek.telemetry.subscriptions import Wanted
 
 PREFIX = "org.apache.kafka."
