@@ -11,7 +11,11 @@ from queue import Queue
 
 import httpx
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 
 from odradek.base import limits
@@ -43,9 +47,10 @@ def registry():
 
 
 @contextmanager
-def otlp_receiver(status=200):
-    """Requests as (path, headers, parsed body)."""
+def otlp_receiver(status=200, answers=()):
+    """Requests as (path, headers, parsed body). The first requests get `answers`, all others an empty body."""
     received = Queue()
+    remaining = iter(answers)
 
     class Receiver(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -53,9 +58,11 @@ def otlp_receiver(status=200):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["content-length"]))
             received.put((self.path, dict(self.headers), ExportMetricsServiceRequest.FromString(body)))
+            answer = next(remaining, b"")
             self.send_response(status)
-            self.send_header("content-length", "0")
+            self.send_header("content-length", str(len(answer)))
             self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *_):
             pass
@@ -159,6 +166,27 @@ def test_collector_that_refuses_is_logged_once(registry, caplog, monkeypatch, st
         f"metrics are not pushed to {url}/v1/metrics: HTTP {status}. Retrying at longer intervals"
     ) == 1
     assert len(caplog.records) == 1
+
+
+def partial(rejected, message):
+    told = ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=message)
+    return ExportMetricsServiceResponse(partial_success=told).SerializeToString()
+
+
+def test_points_that_a_collector_rejects_are_logged_once_per_change(registry, caplog):
+    caplog.set_level("INFO", "odradek.export")
+    kept_out = partial(3, "metrics named sent are kept out")
+    warned = partial(0, "use the new address")
+    answers = (kept_out, kept_out, warned, warned, b"\xff\xff", b"", b"")
+    with otlp_receiver(answers=answers) as (url, received), pushing_to(registry, otlp=parse_otlp(url)):
+        for _ in range(len(answers) + 1):
+            received.get(timeout=PATIENCE_S)
+    address = f"{url}/v1/metrics"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{address} rejected 3 points of a push: metrics named sent are kept out",
+        f"{address} took a push with a warning: use the new address",
+        f"{address} takes pushes without complaints again",
+    ]
 
 
 def test_pauses_grow_while_a_collector_is_dead(registry):
