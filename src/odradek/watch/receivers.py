@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from datetime import UTC, datetime
 from odradek.monitor.alerts.alerts import Change, Notice
 
 NEVER = "0001-01-01T00:00:00Z"
+ERROR_BYTES_MAX = 500
+ERROR_WITHIN_S = 1.0
 
 
 class NotDelivered(Exception):
@@ -63,20 +66,47 @@ class Command:
             "ODRADEK_ALERT_STATE": notice.change.value,
             "ODRADEK_ALERT_ID": notice.id,
         }
+        read_end, write_end = os.pipe()
+        errors = _Errors(read_end)
+        errors.start()
         try:
-            subprocess.run(  # noqa: S603 - the command is that of the settings
+            done = subprocess.run(  # noqa: S603 - the command is that of the settings
                 self.run,
                 input=body(receiver, notice),
-                capture_output=True,
+                stdout=subprocess.DEVNULL,
+                stderr=write_end,
                 timeout=self.timeout_s,
-                check=True,
+                check=False,
                 env={**os.environ, **about},
             )
-        except subprocess.CalledProcessError as failed:
-            said = failed.stderr.decode(errors="replace").strip()[-500:]
-            raise NotDelivered(f"{self.run[0]} exited with {failed.returncode}: {said}") from failed
         except (OSError, subprocess.TimeoutExpired) as failed:
             raise NotDelivered(f"{self.run[0]}: {failed}") from failed
+        finally:
+            os.close(write_end)
+        if done.returncode:
+            raise NotDelivered(f"{self.run[0]} exited with {done.returncode}: {errors.last()}")
+
+
+class _Errors(threading.Thread):
+    """Reads the standard error of a command until all its processes have closed it, and keeps the end.
+
+    A child that the command leaves behind may keep it open: deliveries do not wait for it, and it may write more.
+    """
+
+    def __init__(self, read_end: int) -> None:
+        super().__init__(name="odradek-alert-command", daemon=True)
+        self._read_end = read_end
+        self._tail = b""
+
+    def run(self) -> None:
+        with open(self._read_end, "rb", buffering=0) as pipe:
+            while part := pipe.read(4096):
+                self._tail = (self._tail + part)[-ERROR_BYTES_MAX:]
+
+    def last(self) -> str:
+        """What it has read once the pipe is closed or a moment has passed."""
+        self.join(ERROR_WITHIN_S)
+        return self._tail.decode(errors="replace").strip()
 
 
 Receiver = Webhook | Command
