@@ -74,7 +74,7 @@ def _alert(alert: Alert) -> str:
 def _plain(template: str) -> str:
     """With the names of labels in capitals in place of their values."""
     text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda label: label[1].upper(), template)
-    return text.replace("{{ $value }}", "N")
+    return re.sub(r"\{\{ \$value \| \w+ \}\}B?", "N", text)
 
 
 def _row(metric: Metric) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from odradek.monitor.catalogue import modules
-from odradek.monitor.metric import Alert, Severity
+from odradek.monitor.metric import Alert, Metric, Severity
 
 # Prometheus makes the metric `up` itself, so that the catalogue has no declaration for it.
 TARGET_DOWN = Alert(
@@ -22,14 +23,25 @@ TARGET_DOWN = Alert(
     ),
 )
 
+# How Prometheus writes the value of an alert, by the unit of its metric: 11e9 bytes as 10.24GiB, 12000 as 12k.
+_VALUE = "{{ $value }}"
+_VALUE_OF_UNIT = {"bytes": "{{ $value | humanize1024 }}B", "seconds": "{{ $value | humanizeDuration }}"}
+_VALUE_OTHERWISE = "{{ $value | humanize }}"
+
 
 def alert_groups() -> Iterator[tuple[str, tuple[Alert, ...]]]:
     """Groups that have alerts, by title."""
     yield "Scraping", (TARGET_DOWN,)
     for title, metrics in modules():
-        alerts = tuple(alert for metric in metrics for alert in metric.alerts)
+        alerts = tuple(with_readable_value(alert, metric) for metric in metrics for alert in metric.alerts)
         if alerts:
             yield title, alerts
+
+
+def with_readable_value(alert: Alert, metric: Metric) -> Alert:
+    """In the unit of `metric`."""
+    value = _VALUE_OF_UNIT.get(metric.unit, _VALUE_OTHERWISE)
+    return replace(alert, summary=alert.summary.replace(_VALUE, value), action=alert.action.replace(_VALUE, value))
 
 
 def alert_rules(time_factor: float = 1.0) -> str:

@@ -146,7 +146,11 @@ FLUSH_TIME = timer(
     "Time of an fsync of data logs. Several logs may share one.",
     Alert(
         name="FlushSlow",
-        expression='kafka_log_logflushstats_logflushrateandtimems{quantile="0.99"} > 1000',
+        # Percentiles keep their value while there are no fsyncs.
+        expression=(
+            'kafka_log_logflushstats_logflushrateandtimems{quantile="0.99"} > 1000 '
+            "and ignoring (quantile) rate(kafka_log_logflushstats_logflushrateandtimems_count[3m]) > 0"
+        ),
         for_seconds=300,
         severity=Severity.WARNING,
         summary="An fsync takes longer than 1 s on {{ $labels.instance }}: its disk is overloaded or about to fail.",

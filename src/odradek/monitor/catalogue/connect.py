@@ -182,7 +182,7 @@ SLOT_RETAINED = gauge(
         expression="odradek_connect_replicationslot_retainedbytes > 10e9",
         for_seconds=300,
         severity=Severity.WARNING,
-        summary="PostgreSQL keeps {{ $value }} bytes of its log for the connector {{ $labels.connector }}.",
+        summary="PostgreSQL keeps {{ $value }} of its log for the connector {{ $labels.connector }}.",
         action=(
             "If the connector is paused, stopped or failed, resume it before PostgreSQL's disk is full. If it runs, it "
             "is slower than the changes, or one transaction in PostgreSQL is open for long (pg_stat_activity)."

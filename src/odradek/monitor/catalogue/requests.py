@@ -47,7 +47,11 @@ TOTAL_TIME = _time(
     "of an API per second are all measured, of more a sample.",
     Alert(
         name="ProduceSlow",
-        expression='kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"} > 1000',
+        # Percentiles keep their value while there are no requests.
+        expression=(
+            'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"} > 1000 '
+            'and ignoring (quantile) rate(kafka_network_requestmetrics_totaltimems_count{request="Produce"}[3m]) > 0'
+        ),
         for_seconds=300,
         severity=Severity.WARNING,
         summary="One of 100 produce requests takes longer than 1 s on {{ $labels.instance }}.",
