@@ -26,7 +26,6 @@ from odradek.protocol.messages.p19_create_topics import CreatableReplicaAssignme
 from odradek.replication.log_config import log_config
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
-from odradek.replication.traffic import Traffic
 from odradek.security.authorizer import AllowAll
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.broker import Broker
@@ -114,7 +113,7 @@ class PutPartitions:
         self.topics = {}
         self.topics_by_id = {}
         self.location = "/records"
-        self.traffic = Traffic()
+        self.traffic = None
         self.disk_error: OSError | None = None
 
     def put(self, partition) -> None:

@@ -133,6 +133,9 @@ class Region:
         self.position = position
         self.length = length
 
+    def __len__(self) -> int:
+        return self.length
+
     def release(self) -> None:
         self.file.unpin()
 

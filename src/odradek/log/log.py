@@ -113,12 +113,12 @@ class Log(Content):
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not in {self.name}, which has {self.log_start_offset} to {self.log_end_offset}",
             )
-        end_offset = min(end_offset, self.log_end_offset)
+        log_end = self.log_end_offset
+        if end_offset > log_end:
+            end_offset = log_end
         if offset >= end_offset:
             return None
-        return self.segments.read(
-            offset, max_bytes, end_offset, self.log_end_offset, whole_first_batch=whole_first_batch
-        )
+        return self.segments.read(offset, max_bytes, end_offset, log_end, whole_first_batch=whole_first_batch)
 
     def read_committed(
         self, offset: int, max_bytes: int, end_offset: int, whole_first_batch: bool

@@ -454,7 +454,7 @@ class Node:
             remove_later=self._housekeeping.remove_later,
             propose=self._proposals.propose,
             follow=self._fetchers.follow,
-            traffic=Traffic(self.registry),
+            traffic=None if self.registry is None else Traffic(self.registry),
         )
         ask_broker = self._broker_channel(identity, apis).ask
         return Broker(

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, Offset, TopicId
+from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, TopicId
 from odradek.base.invariants import invariant
 from odradek.log.recompression import recompressed_own
 from odradek.log.verification import NOT_REQUIRED, Verification
 from odradek.protocol.fetch_response import FetchedPartition
 from odradek.protocol.txn_marker import MARKER_BYTES
 from odradek.replication import safeguards
-from odradek.replication.isolation import FetchIsolation
+from odradek.replication.isolation import HIGH_WATERMARK, TXN_COMMITTED, FetchIsolation
 from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
 from odradek.replication.leading import Leading
-from odradek.replication.traffic import TopicTraffic, Traffic
+from odradek.replication.traffic import TopicTraffic
 from odradek.replication.waiting import Callback, OffsetWaits, Reader
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ALL_SYNCED = Offset(2**63 - 1)
+ALL_SYNCED = 2**63 - 1
 ACKS_ALL = -1
 LAG_MS_MAX = 30_000
 
@@ -84,7 +84,7 @@ class Partition:
         index: int,
         topic_id: TopicId,
         log: Log,
-        high_watermark: Offset,
+        high_watermark: int,
         min_isr: int,
         request_sync: Callable[[Partition], None],
         brokers: LiveBrokers | None = None,
@@ -97,7 +97,8 @@ class Partition:
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
-        self.traffic = traffic or Traffic().of(topic)
+        # Counts for metrics, if there are any.
+        self.traffic = traffic
         self.log = log
         self.min_isr_wanted = min_isr
         # At most the number of replicas.
@@ -107,7 +108,7 @@ class Partition:
         self._lag_ms_max = lag_ms_max
         # Never moves back, except when a follower is truncated.
         # (The checkpoint may be older than the last deletion of records.)
-        self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
+        self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         # On a follower: the last high watermark that its leader reported.
         self.leaders_high_watermark = self.high_watermark
         self.leader_id = NO_BROKER
@@ -141,8 +142,8 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     @property
-    def last_stable_offset(self) -> Offset:
-        return Offset(self.log.last_stable_offset(self.high_watermark))
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.high_watermark)
 
     # Writing
 
@@ -152,15 +153,15 @@ class Partition:
         `verification`: of the transaction that the request belongs to, see `begin_verification`.
         """
         traffic = self.traffic
-        traffic.produce_requests.count += 1
-        traffic.total.produce_requests.count += 1
+        if traffic is not None:
+            traffic.produce_requests.count += 1
+            traffic.total.produce_requests.count += 1
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
         appended = self.log.appending.as_leader(batch, self.leader_epoch, wall_ms, verification)
-        traffic.appended(appended.last_offset - appended.base_offset + 1, len(batch))
-        self._appended(appended)
+        self._appended(appended, len(batch))
         return appended
 
     def begin_verification(
@@ -182,16 +183,14 @@ class Partition:
         if self.log.config.codec is not None:
             batch = recompressed_own(batch, self.log.config)
         appended = self.log.appending.trusted(batch, self.leader_epoch, wall_ms, verification)
-        self.traffic.appended(appended.last_offset - appended.base_offset + 1, len(batch))
-        self._appended(appended)
+        self._appended(appended, len(batch))
         return appended
 
     def append_marker(self, marker: TxnMarker, wall_ms: int) -> Appended:
         """Append the end of a transaction, as its coordinator decided."""
         self._require_quorum_to_append()
         appended = self.log.appending.marker(marker, self.leader_epoch, wall_ms)
-        self.traffic.appended(1, MARKER_BYTES)
-        self._appended(appended)
+        self._appended(appended, MARKER_BYTES)
         return appended
 
     def _require_quorum_to_append(self) -> None:
@@ -199,6 +198,9 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
+
+    def is_acknowledged(self, offset: int, acks: int) -> bool:
+        return offset < (self.high_watermark if acks == ACKS_ALL else self._held_at)
 
     def is_committed(self, offset: int) -> bool:
         return offset < self.high_watermark
@@ -241,7 +243,10 @@ class Partition:
         self._syncing.forget(callback)
         self._trimming.forget(callback)
 
-    def _appended(self, appended: Appended) -> None:
+    def _appended(self, appended: Appended, size: int) -> None:
+        traffic = self.traffic
+        if traffic is not None:
+            traffic.appended(appended.last_offset - appended.base_offset + 1, size)
         if appended.needs_sync:
             self._hold(appended.base_offset)
         self._advance()
@@ -259,9 +264,9 @@ class Partition:
     def synced(self, end_offset: int, *, again: bool) -> None:
         """All below `end_offset` is durable. `again`: another sync was requested since this one began."""
         # A sync that began before a truncation does not cover records written after it.
-        durable = Offset(min(end_offset, self.log.recovery_point))
+        durable = min(end_offset, self.log.recovery_point)
         self._held_at = max(self._held_at, durable) if again else ALL_SYNCED
-        if self._syncing:
+        if self._syncing.waits:
             # A callback may append at once, when a backlog continues. Those records are not synced yet.
             self._syncing.passed(min(self._held_at, self.log.log_end_offset))
         if self.is_leader:
@@ -273,7 +278,7 @@ class Partition:
         self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _hold(self, offset: int) -> None:
-        self._held_at = min(self._held_at, Offset(offset))
+        self._held_at = min(self._held_at, offset)
         self._request_sync(self)
 
     # Reading
@@ -308,11 +313,12 @@ class Partition:
         stable = log.last_stable_offset(self.high_watermark)
         aborted: list[tuple[int, int]] | None = None
         try:
-            if isolation is FetchIsolation.TXN_COMMITTED:
+            if isolation is TXN_COMMITTED:
                 region, transactions = log.read_committed(offset, max_bytes, stable, whole_first_batch)
                 aborted = [(one.producer_id, one.first_offset) for one in transactions]
             else:
-                region = log.read(offset, max_bytes, self.visible_end(isolation), whole_first_batch)
+                end = self.high_watermark if isolation is HIGH_WATERMARK else log.log_end_offset
+                region = log.read(offset, max_bytes, end, whole_first_batch)
         except KafkaError as refusal:
             return FetchedPartition(self.index, refusal.code)
         except OSError as broken:
@@ -322,9 +328,9 @@ class Partition:
 
     def visible_end(self, isolation: FetchIsolation) -> int:
         """Readers see the records below this offset."""
-        if isolation is FetchIsolation.HIGH_WATERMARK:
+        if isolation is HIGH_WATERMARK:
             return self.high_watermark
-        if isolation is FetchIsolation.TXN_COMMITTED:
+        if isolation is TXN_COMMITTED:
             return self.last_stable_offset
         return self.log.log_end_offset
 
@@ -431,9 +437,9 @@ class Partition:
     def append_fetched(self, batches: memoryview, wall_ms: int) -> None:
         """Append whole batches of the leader that continue this log."""
         log, before = self.log, self.log.log_end_offset
-        self.traffic.total.replication_bytes_in.count += len(batches)
-        if self.image is not None and self.broker_id in self.image.adding:
-            self.traffic.total.reassignment_bytes_in.count += len(batches)
+        if self.traffic is not None:
+            reassigned = self.image is not None and self.broker_id in self.image.adding
+            self.traffic.replicated(len(batches), reassigned=reassigned)
         try:
             log.appending.as_follower(batches, wall_ms)
         finally:
@@ -442,7 +448,7 @@ class Partition:
 
     def follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
         """Take the leader's watermarks. A new leader may have a lower high watermark than this follower."""
-        self.leaders_high_watermark = Offset(high_watermark)
+        self.leaders_high_watermark = high_watermark
         end = min(high_watermark, self.log.log_end_offset)
         if end > self.high_watermark:
             self._commit(end)
@@ -474,7 +480,7 @@ class Partition:
     def _was_cut(self) -> None:
         """Also called after a disk error, when the log may not be truncated completely."""
         log = self.log
-        self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
+        self.high_watermark = max(log.log_start_offset, min(self.high_watermark, log.log_end_offset))
         # The fetcher of the previous leader may wait for a sync of removed records, which would never come.
         self._syncing.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -513,7 +519,7 @@ class Partition:
 
     def _move_watermarks(self) -> None:
         """Advance both watermarks: followers progressed, or a replica that died or was moved no longer counts."""
-        if self._trimming:
+        if self._trimming.waits:
             self._trimming.passed(self.low_watermark)
         self._advance()
 
@@ -553,11 +559,11 @@ class Partition:
     def _commit(self, end_offset: int) -> None:
         if self.stable_readers:
             stable = self.last_stable_offset
-            self.high_watermark = Offset(end_offset)
+            self.high_watermark = end_offset
             if self.last_stable_offset > stable:
                 self._wake(self.stable_readers)
-        self.high_watermark = Offset(end_offset)
-        if self._committing:
+        self.high_watermark = end_offset
+        if self._committing.waits:
             self._committing.passed(end_offset)
         if self.readers:
             self._wake(self.readers)

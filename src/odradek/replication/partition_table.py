@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import BrokerId, Offset, TopicId, TopicPartition
+from odradek.base.ids import BrokerId, TopicId, TopicPartition
 from odradek.base.invariants import invariant
 from odradek.base.ports import Clock, Volume
 from odradek.log.config import LogConfig
@@ -95,7 +95,7 @@ class PartitionTable:
         self._remove_later = remove_later
         self._propose = propose
         self._follow = follow
-        self.traffic = traffic or Traffic()
+        self.traffic = traffic
         self._brokers = LiveBrokers()
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
@@ -219,15 +219,15 @@ class PartitionTable:
             self._discard(hosted.partitions.pop(index), ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not here:
             del self.topics[hosted.name], self.topics_by_id[hosted.topic_id]
-            self.traffic.forget(hosted.name)
+            self._forget_traffic(hosted.name)
 
     def _open(self, topic: HostedTopic, index: int, settings: TopicSettings) -> Partition:
         name = TopicPartition(topic.name, index)
         config, min_isr = settings.of(topic.name)
         log = self._logs.create_log(name, topic.topic_id, config, self._clock.wall_ms())
-        return self._replica(topic, index, log, Offset(self._logs.high_watermarks.get(name, 0)), min_isr)
+        return self._replica(topic, index, log, self._logs.high_watermarks.get(name, 0), min_isr)
 
-    def _replica(self, topic: HostedTopic, index: int, log: Log, high_watermark: Offset, min_isr: int) -> Partition:
+    def _replica(self, topic: HostedTopic, index: int, log: Log, high_watermark: int, min_isr: int) -> Partition:
         return Partition(
             broker_id=self._broker_id,
             topic=topic.name,
@@ -240,7 +240,7 @@ class PartitionTable:
             brokers=self._brokers,
             propose=self._propose,
             lag_ms_max=self._config.replica_lag_time_max_ms,
-            traffic=self.traffic.of(topic.name),
+            traffic=None if self.traffic is None else self.traffic.of(topic.name),
         )
 
     def _delete(self, topic: TopicImage) -> None:
@@ -249,9 +249,13 @@ class PartitionTable:
         if hosted is None:
             return
         del self.topics[topic.name]
-        self.traffic.forget(topic.name)
+        self._forget_traffic(topic.name)
         for partition in hosted.partitions.values():
             self._discard(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _forget_traffic(self, topic: str) -> None:
+        if self.traffic is not None:
+            self.traffic.forget(topic)
 
     def _discard(self, partition: Partition, code: ErrorCode) -> None:
         directory = self._logs.mark_deleted(partition.log.topic_partition)

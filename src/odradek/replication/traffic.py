@@ -1,4 +1,7 @@
-"""Counts what is appended and read, by topic and in total: a few integer additions for each batch, none per record."""
+"""Counts for metrics what is appended and read, by topic and in total: some additions for each batch, none per record.
+
+A broker without metrics has no traffic counters.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ByteSource
 from odradek.log.appended import RecordsRefused
 from odradek.monitor.catalogue import topics as catalogue
-from odradek.monitor.instruments import Counter
-from odradek.monitor.metric import Metric
 from odradek.monitor.registry import Registry
 from odradek.protocol.batch import MAGIC, MAGIC_POSITION
 
@@ -52,23 +53,23 @@ class TotalTraffic:
         "replication_bytes_out",
     )
 
-    def __init__(self, registry: Registry | None) -> None:
-        self.messages_in = _counter(registry, catalogue.MESSAGES_IN)
-        self.bytes_in = _counter(registry, catalogue.BYTES_IN)
-        self.bytes_out = _counter(registry, catalogue.BYTES_OUT)
-        self.bytes_rejected = _counter(registry, catalogue.BYTES_REJECTED)
-        self.produce_requests = _counter(registry, catalogue.PRODUCE_REQUESTS)
-        self.fetch_requests = _counter(registry, catalogue.FETCH_REQUESTS)
-        self.failed_produce = _counter(registry, catalogue.FAILED_PRODUCE)
-        self.failed_fetch = _counter(registry, catalogue.FAILED_FETCH)
-        self.invalid_checksums = _counter(registry, catalogue.INVALID_CHECKSUMS)
-        self.invalid_magic = _counter(registry, catalogue.INVALID_MAGIC)
-        self.invalid_offsets = _counter(registry, catalogue.INVALID_OFFSETS)
-        self.keyless = _counter(registry, catalogue.KEYLESS)
-        self.replication_bytes_in = _counter(registry, catalogue.REPLICATION_BYTES_IN)
-        self.replication_bytes_out = _counter(registry, catalogue.REPLICATION_BYTES_OUT)
-        self.reassignment_bytes_in = _counter(registry, catalogue.REASSIGNMENT_BYTES_IN)
-        self.reassignment_bytes_out = _counter(registry, catalogue.REASSIGNMENT_BYTES_OUT)
+    def __init__(self, registry: Registry) -> None:
+        self.messages_in = registry.counter(catalogue.MESSAGES_IN)
+        self.bytes_in = registry.counter(catalogue.BYTES_IN)
+        self.bytes_out = registry.counter(catalogue.BYTES_OUT)
+        self.bytes_rejected = registry.counter(catalogue.BYTES_REJECTED)
+        self.produce_requests = registry.counter(catalogue.PRODUCE_REQUESTS)
+        self.fetch_requests = registry.counter(catalogue.FETCH_REQUESTS)
+        self.failed_produce = registry.counter(catalogue.FAILED_PRODUCE)
+        self.failed_fetch = registry.counter(catalogue.FAILED_FETCH)
+        self.invalid_checksums = registry.counter(catalogue.INVALID_CHECKSUMS)
+        self.invalid_magic = registry.counter(catalogue.INVALID_MAGIC)
+        self.invalid_offsets = registry.counter(catalogue.INVALID_OFFSETS)
+        self.keyless = registry.counter(catalogue.KEYLESS)
+        self.replication_bytes_in = registry.counter(catalogue.REPLICATION_BYTES_IN)
+        self.replication_bytes_out = registry.counter(catalogue.REPLICATION_BYTES_OUT)
+        self.reassignment_bytes_in = registry.counter(catalogue.REASSIGNMENT_BYTES_IN)
+        self.reassignment_bytes_out = registry.counter(catalogue.REASSIGNMENT_BYTES_OUT)
 
 
 class TopicTraffic:
@@ -86,16 +87,22 @@ class TopicTraffic:
         "total",
     )
 
-    def __init__(self, total: TotalTraffic, registry: Registry | None = None, topic: str = "") -> None:
+    def __init__(self, total: TotalTraffic, registry: Registry, topic: str) -> None:
         self.total = total
-        self.messages_in = _counter(registry, catalogue.MESSAGES_IN, topic)
-        self.bytes_in = _counter(registry, catalogue.BYTES_IN, topic)
-        self.bytes_out = _counter(registry, catalogue.BYTES_OUT, topic)
-        self.bytes_rejected = _counter(registry, catalogue.BYTES_REJECTED, topic)
-        self.produce_requests = _counter(registry, catalogue.PRODUCE_REQUESTS, topic)
-        self.fetch_requests = _counter(registry, catalogue.FETCH_REQUESTS, topic)
-        self.failed_produce = _counter(registry, catalogue.FAILED_PRODUCE, topic)
-        self.failed_fetch = _counter(registry, catalogue.FAILED_FETCH, topic)
+        self.messages_in = registry.counter(catalogue.MESSAGES_IN, topic)
+        self.bytes_in = registry.counter(catalogue.BYTES_IN, topic)
+        self.bytes_out = registry.counter(catalogue.BYTES_OUT, topic)
+        self.bytes_rejected = registry.counter(catalogue.BYTES_REJECTED, topic)
+        self.produce_requests = registry.counter(catalogue.PRODUCE_REQUESTS, topic)
+        self.fetch_requests = registry.counter(catalogue.FETCH_REQUESTS, topic)
+        self.failed_produce = registry.counter(catalogue.FAILED_PRODUCE, topic)
+        self.failed_fetch = registry.counter(catalogue.FAILED_FETCH, topic)
+
+    def replicated(self, size: int, *, reassigned: bool) -> None:
+        """A follower fetched batches. `reassigned`: for a replica that is being added."""
+        self.total.replication_bytes_in.count += size
+        if reassigned:
+            self.total.reassignment_bytes_in.count += size
 
     def appended(self, records: int, size: int) -> None:
         total = self.total
@@ -130,9 +137,9 @@ class TopicTraffic:
 
 
 class Traffic:
-    """All topics that have a replica here. Without a registry it counts, and nothing reads it."""
+    """All topics that have a replica here."""
 
-    def __init__(self, registry: Registry | None = None) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.total = TotalTraffic(registry)
         self._topics: dict[str, TopicTraffic] = {}
@@ -144,10 +151,6 @@ class Traffic:
         return known
 
     def forget(self, topic: str) -> None:
-        if self._topics.pop(topic, None) is not None and self._registry is not None:
+        if self._topics.pop(topic, None) is not None:
             for metric in catalogue.BY_TOPIC:
                 self._registry.forget(metric, topic)
-
-
-def _counter(registry: Registry | None, metric: Metric, *labels: str) -> Counter:
-    return Counter() if registry is None else registry.counter(metric, *labels)

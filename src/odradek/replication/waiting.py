@@ -23,30 +23,28 @@ class Reader(Protocol):
 class OffsetWaits:
     """Callbacks, each called when a partition has passed an offset."""
 
-    __slots__ = ("_arrivals", "_heap")
+    __slots__ = ("_arrivals", "waits")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callback]] = []
+        # A heap. Each append looks whether it is empty.
+        self.waits: list[tuple[int, int, Callback]] = []
         self._arrivals = 0
-
-    def __len__(self) -> int:
-        return len(self._heap)
 
     def add(self, offset: int, callback: Callback) -> None:
         self._arrivals += 1
-        heappush(self._heap, (offset, self._arrivals, callback))
+        heappush(self.waits, (offset, self._arrivals, callback))
 
     def passed(self, end_offset: int) -> None:
         """Everything below `end_offset` is done: call back in offset order."""
-        heap = self._heap
+        heap = self.waits
         while heap and heap[0][0] < end_offset:
             heappop(heap)[2](ErrorCode.NONE)
 
     def forget(self, callback: Callback) -> None:
         # In place: a callback that `passed` calls may call this.
-        self._heap[:] = [wait for wait in self._heap if wait[2] is not callback]
-        heapify(self._heap)
+        self.waits[:] = [wait for wait in self.waits if wait[2] is not callback]
+        heapify(self.waits)
 
     def fail(self, code: ErrorCode) -> None:
-        while self._heap:
-            heappop(self._heap)[2](code)
+        while self.waits:
+            heappop(self.waits)[2](code)

@@ -39,3 +39,6 @@ class Tally:
         self.verification_times = (
             Distribution(Decay(0.0)) if registry is None else registry.distribution(transactions.VERIFICATION_TIME)
         )
+
+    def fetched(self, version: int, *, by_follower: bool) -> None:
+        (self.follower_fetches if by_follower else self.consumer_fetches)[version].count += 1

@@ -90,7 +90,7 @@ class Unappended:
         while queue:
             arrival = queue[0]
             outcome = await self._append(partition, arrival)
-            if isinstance(outcome, KafkaError):
+            if isinstance(outcome, KafkaError) and partition.traffic is not None:
                 partition.traffic.refused(arrival.batch, outcome)
             queue.popleft()
             self._bytes -= len(arrival.batch)

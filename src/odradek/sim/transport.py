@@ -250,13 +250,13 @@ class SimLink:
     def send(self, parts: Sequence[bytes | bytearray | Region]) -> None:
         for part in parts:
             self._queue.append(part)
-            self._queued_bytes += _length(part)
+            self._queued_bytes += len(part)
         self.pump()
 
     def pump(self) -> None:
         while self._queue and not self._transport.get_write_buffer_size():
             part = self._queue.popleft()
-            self._queued_bytes -= _length(part)
+            self._queued_bytes -= len(part)
             if isinstance(part, Region):
                 self._transport.write(part.read())
                 part.release()
@@ -272,7 +272,3 @@ class SimLink:
             if isinstance(part, Region):
                 part.release()
         self._queued_bytes = 0
-
-
-def _length(part: bytes | bytearray | Region) -> int:
-    return part.length if isinstance(part, Region) else len(part)

@@ -127,7 +127,10 @@ def _produce(
     for topic, batches in request.topics:
         hosted = refusal or _writable_topic(ctx, topic)
         if isinstance(hosted, HostedTopic):
-            outcomes = [_append(ctx, hosted, index, batch, acks, wall_ms, waits, verified) for index, batch in batches]
+            outcomes = []
+            # No comprehension: it is a call, and most requests have one batch.
+            for index, batch in batches:
+                outcomes.append(_append(ctx, hosted, index, batch, acks, wall_ms, waits, verified))
         else:
             outcomes = [_failed(index, hosted) for index, _ in batches]
         answers.append((topic, outcomes))
@@ -190,20 +193,22 @@ def _append(
             arrival = ctx.broker.unappended.add(partition, batch, acks, verification)
             waits.append(Unread(partition, arrival, outcome))
             return outcome
-        appended = partition.append(batch, acks, wall_ms, verification)
-        base_offset, last_offset, append_time_ms, log_start_offset, _, _ = appended
+        base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(
+            batch, acks, wall_ms, verification
+        )
     except TooMuchQueued as refusal:
         # Later batches of this client must not be appended before this one.
         ctx.connection.end(refusal.message)
         return _failed(index, refusal)
     except KafkaError as refusal:
-        partition.traffic.refused(batch, refusal)
+        if partition.traffic is not None:
+            partition.traffic.refused(batch, refusal)
         return _failed(index, refusal)
     except OSError as broken:  # raised before the log wrote anything
         logger.warning("%s cannot be written to: %s", partition, broken)
         return ProduceOutcome(index, ErrorCode.KAFKA_STORAGE_ERROR)
     outcome = ProduceOutcome(index, 0, base_offset, append_time_ms, log_start_offset)
-    if acks and not _is_acknowledged(partition, last_offset, acks):
+    if acks and not partition.is_acknowledged(last_offset, acks):
         waits.append(Wait(partition, last_offset, outcome))
     return outcome
 
@@ -221,10 +226,6 @@ def _comes_later(partition: Partition, batch: memoryview) -> bool:
         return True
     require_keys(batch)
     return False
-
-
-def _is_acknowledged(partition: Partition, last_offset: int, acks: int) -> bool:
-    return partition.is_synced(last_offset) if acks == ACKS_LEADER else partition.is_committed(last_offset)
 
 
 def _refuse_zstd(batch: memoryview) -> None:
@@ -307,7 +308,7 @@ class ParkedProduce:
             callback(result.code)
         else:
             outcome.base_offset, last_offset, outcome.log_append_time_ms, outcome.log_start_offset, _, _ = result
-            if self._acks == ACKS_NONE or _is_acknowledged(partition, last_offset, self._acks):
+            if self._acks == ACKS_NONE or partition.is_acknowledged(last_offset, self._acks):
                 callback(ErrorCode.NONE)
             else:
                 self._waits[id(outcome)] = (outcome, partition, callback)

@@ -31,10 +31,11 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.fetch import FIRST_WITH_TOPIC_IDS, FetchRequest, TopicKey, decode_fetch_request
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
 from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
-from odradek.replication.isolation import FetchIsolation, isolation_of_consumer
+from odradek.replication.isolation import TXN_COMMITTED, isolation_of_consumer
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.serving import Replica, read_for_follower, tell_high_watermark, told_high_watermark
+from odradek.replication.traffic import TotalTraffic
 from odradek.replication.waiting import Reader
 from odradek.security.authorizer import Operation
 from odradek.server.fetch_sessions import FetchPlan, Wanted
@@ -60,12 +61,13 @@ def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Pa
         ctx.errors = (refusal.code,)
         return encode_fetch_response(ctx.version, ctx.correlation_id, (), error_code=refusal.code)
     fetch = Fetch(ctx, request, plan)
-    found = fetch.read(arrived_ms=ctx.broker.clock.monotonic_ms() if fetch.replica is not None else None)
     if fetch.replica is None:
-        ctx.broker.tally.consumer_fetches[ctx.version].count += 1
+        found = fetch.read()
     else:
-        ctx.broker.tally.follower_fetches[ctx.version].count += 1
         ctx.api = FOLLOWER_API
+        found = fetch.read(arrived_ms=ctx.broker.clock.monotonic_ms())
+    if ctx.connection.is_observed:
+        ctx.broker.tally.fetched(ctx.version, by_follower=fetch.replica is not None)
     if fetch.enough(found) or request.max_wait_ms <= 0 or not plan.wanted:
         return fetch.reply(found)
     found.release()
@@ -105,12 +107,13 @@ class Fetch:
     def __init__(self, ctx: BrokerContext, request: FetchRequest, plan: FetchPlan) -> None:
         self.ctx = ctx
         self._plan = plan
-        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        config = ctx.broker.config
+        self._max_bytes = min(request.max_bytes, config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation = isolation_of_consumer(request.isolation_level)
         # The follower that fetches; None: a consumer.
         self.replica = Replica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
-        selects = ctx.broker.config.replica_selector_class is not None
+        selects = config.replica_selector_class is not None
         # The rack of a consumer that may be redirected to a replica near it.
         self._rack = request.rack_id if selects and self.replica is None else ""
         # If consumers read from followers, a follower gets each new high watermark at once.
@@ -131,8 +134,9 @@ class Fetch:
                 hosted, wanted, room, whole_first_batch=found.bytes == 0, arrived_ms=arrived_ms
             )
             if isinstance(read.records, Region):
-                found.bytes += read.records.length
-                room = max(0, room - read.records.length)
+                size = read.records.length
+                found.bytes += size
+                room = room - size if size < room else 0
             elif read.error_code or read.diverging_epoch is not None or read.preferred_read_replica >= 0:
                 found.urgent = True
             if self._remembers_watermarks and arrived_ms is not None:
@@ -180,14 +184,16 @@ class Fetch:
         """Registers `reader`, to be woken when there may be more."""
         if self.replica is not None:
             partition.tail_readers[reader] = None
-        if self.replica is None and self._isolation is FetchIsolation.TXN_COMMITTED:
+        if self.replica is None and self._isolation is TXN_COMMITTED:
             partition.stable_readers[reader] = None
         elif self.replica is None or self._tells_watermarks:
             partition.readers[reader] = None
 
     def reply(self, found: Found) -> Parts:
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
-        self._count(found)
+        traffic = self.ctx.broker.partitions.traffic
+        if traffic is not None:
+            self._count(found, traffic.total)
         for wanted, partition, read in found.reads:
             if not self._plan.answers(wanted, read):
                 continue
@@ -209,12 +215,12 @@ class Fetch:
             node_endpoints=endpoints,
         )
 
-    def _count(self, found: Found) -> None:
-        replica, total = self.replica, self.ctx.broker.partitions.traffic.total
+    def _count(self, found: Found, total: TotalTraffic) -> None:
+        replica = self.replica
         total.fetch_requests.count += len(found.reads)
         (total.bytes_out if replica is None else total.replication_bytes_out).count += found.bytes
         for _, partition, read in found.reads:
-            if partition is None:
+            if partition is None or partition.traffic is None:
                 continue
             traffic = partition.traffic
             traffic.fetch_requests.count += 1

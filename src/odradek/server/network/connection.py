@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from odradek.base.limits import KIB, MIB
 from odradek.base.ports import Link, Region
 from odradek.server.network.frames import LARGEST_POOLED, PartialFrame
-from odradek.server.network.request import UNKNOWN_SOFTWARE, Parts, RequestContext, bytes_of
+from odradek.server.network.request import UNKNOWN_SOFTWARE, Parts, RequestContext
 
 if TYPE_CHECKING:
     from odradek.server.network.life_cycle import Observer
@@ -227,7 +227,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             if reply.parts is None:
                 break
             self._out += reply.parts
-            self._out_bytes += bytes_of(reply.parts)
+            self._out_bytes += sum(map(len, reply.parts))
             if reply.is_measured and reply.request is not None:
                 self._leaving.append(reply.request)
             ready += 1
@@ -296,7 +296,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.park(stop_reading=False).parts = parts
             return
         self._out += parts
-        self._out_bytes += bytes_of(parts)
+        self._out_bytes += sum(map(len, parts))
         if self.is_measuring and self.request is not None:
             self._leaving.append(self.request)
         if self._out_bytes >= FLUSH_BYTES:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from odradek.monitor.instruments import Counter
-from odradek.server.network.request import Parts, RequestContext, bytes_of
+from odradek.server.network.request import Parts, RequestContext
 
 OnRequest = Callable[[RequestContext], None]
 
@@ -136,14 +136,14 @@ class Observer:
         request.returned_ns = now = self.now_ns()
         if parts is not None:
             request.answered_ns = now
-            request.bytes_out = bytes_of(parts)
+            request.bytes_out = sum(map(len, parts))
             if not parts:
                 self.ended(request, now)
 
     def answered(self, request: RequestContext, parts: Parts) -> None:
         """Its slot was filled, perhaps while its handler was still at work."""
         request.answered_ns = self.now_ns()
-        request.bytes_out = bytes_of(parts)
+        request.bytes_out = sum(map(len, parts))
 
     def lost(self, request: RequestContext, parts: Parts | None) -> None:
         """Its connection was lost before the reply was sent."""

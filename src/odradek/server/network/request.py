@@ -31,16 +31,6 @@ if TYPE_CHECKING:
 Parts = list[bytes | bytearray | Region]
 
 
-def bytes_of(parts: Parts) -> int:
-    if len(parts) == 1:
-        return _bytes(parts[0])
-    return sum(map(_bytes, parts))
-
-
-def _bytes(part: bytes | bytearray | Region) -> int:
-    return part.length if isinstance(part, Region) else len(part)
-
-
 class ClientSoftware(NamedTuple):
     """From ApiVersions 3 and later; other clients do not name it."""
 
