@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from odradek.monitor.catalogue import LEFT_OUT, modules
+from odradek.monitor.catalogue import left_out, modules
 from odradek.monitor.dashboard import dashboard
 from odradek.monitor.metric import Alert, Kind, Metric
 from odradek.monitor.rules import alert_groups, alert_rules
@@ -50,7 +50,7 @@ def page() -> str:
         parts += [_row(metric) for metric in metrics]
         parts.append("")
     parts += [LEFT_OUT_INTRODUCTION, "| MBean | attributes | reason |", "|---|---|---|"]
-    parts += [f"| `{each.mbean}` | {' '.join(each.attributes) or 'all'} | {each.reason} |" for each in LEFT_OUT]
+    parts += [f"| `{each.mbean}` | {' '.join(each.attributes) or 'all'} | {each.reason} |" for each in left_out()]
     return "\n".join(parts) + "\n"
 
 

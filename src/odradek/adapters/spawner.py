@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from odradek.adapters.other_process import OtherProcess
 from odradek.base.steps import Finished, Rest, Steps
 
 T = TypeVar("T")
@@ -39,6 +38,8 @@ class AsyncioSpawner:
         return self._loop.run_in_executor(self._threads, call, *args)
 
     async def apart(self, work: Callable[..., Steps[T]], *args: object, rest: Rest) -> T:
+        from odradek.adapters.other_process import OtherProcess  # with pickle: only for the first such work
+
         process = OtherProcess(work, args)
         try:
             while True:

@@ -7,6 +7,7 @@ import importlib
 import click
 
 from odradek import __version__
+from odradek.cli.imports import uncollected
 
 # name -> (module, one line for --help)
 COMMANDS = {
@@ -40,7 +41,8 @@ class LazyCommands(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
+        with uncollected():
+            module = importlib.import_module(COMMANDS[cmd_name][0])
         command: click.Command = module.command
         return command
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.groups import Group
+from odradek.cli.imports import uncollected
 from odradek.cli.log_format import log_format_option
 from odradek.cli.reasons import reason
 from odradek.cli.remote import fail
@@ -38,8 +39,9 @@ def command() -> None:
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when the parent process is gone.")
 def start(file: Path, verbose: bool, log_format: str, until_stdin_ends: bool) -> None:
     """Run a node until Ctrl-C or SIGTERM."""
-    from odradek.base.errors import KafkaError, UnusableDirectory
-    from odradek.node.process import NodeFailed, run_node
+    with uncollected():
+        from odradek.base.errors import KafkaError, UnusableDirectory
+        from odradek.node.process import NodeFailed, run_node
 
     config = _read(file)
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.imports import uncollected
 from odradek.cli.log_format import log_format_option
 from odradek.cli.reasons import reason
 from odradek.cli.remote import key_value
@@ -71,9 +72,10 @@ def command(
     log_format: str,
 ) -> None:
     """Run a broker, or with -n a cluster, until Ctrl-C or SIGTERM."""
-    from odradek.base.errors import KafkaError, UnusableDirectory
-    from odradek.cli.console_process import ConsoleProcess
-    from odradek.node.process import NodeFailed
+    with uncollected():
+        from odradek.base.errors import KafkaError, UnusableDirectory
+        from odradek.cli.console_process import ConsoleProcess
+        from odradek.node.process import NodeFailed
 
     if memory and data is not None:
         raise click.UsageError("--memory and --data cannot be combined")

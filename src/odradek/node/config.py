@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.ids import BrokerId
-from odradek.export.destinations import BadDestination, Destinations, parse_dogstatsd, parse_labels, parse_otlp
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.node.listeners import (
     PLAINTEXT,
@@ -27,6 +26,9 @@ from odradek.node.listeners import (
     require_reachable,
 )
 from odradek.node.properties import parse_properties, parse_toml
+
+if TYPE_CHECKING:
+    from odradek.export.destinations import Destinations
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,8 +58,8 @@ class NodeConfig:
     bootstrap_servers: tuple[Endpoint, ...]
     # Address of the HTTP server; None: no HTTP.
     http: Endpoint | None
-    # Collectors to which it pushes its metrics.
-    push: Destinations
+    # Collectors to which it pushes its metrics; None: it pushes none.
+    push: Destinations | None
     data_dir: str
     rack: str | None
     # The settings that handlers and coordinators use.
@@ -130,7 +132,11 @@ def _http(broker: BrokerConfig, listeners: Sequence[NodeListener]) -> Endpoint |
     return Endpoint(host="127.0.0.1", port=port)
 
 
-def _push(broker: BrokerConfig) -> Destinations:
+def _push(broker: BrokerConfig) -> Destinations | None:
+    if not (broker.metrics_otlp_endpoint or broker.metrics_dogstatsd_address or broker.metrics_push_labels):
+        return None
+    from odradek.export.destinations import Destinations, parse_dogstatsd, parse_labels, parse_otlp
+
     return Destinations(
         otlp=_destination("metrics.otlp.endpoint", parse_otlp, broker.metrics_otlp_endpoint),
         dogstatsd=_destination("metrics.dogstatsd.address", parse_dogstatsd, broker.metrics_dogstatsd_address),
@@ -140,6 +146,8 @@ def _push(broker: BrokerConfig) -> Destinations:
 
 
 def _destination(key: str, parse: Callable[[T], R], written: T | None) -> R | None:
+    from odradek.export.destinations import BadDestination
+
     try:
         return parse(written) if written else None
     except BadDestination as wrong:

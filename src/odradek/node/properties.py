@@ -4,7 +4,6 @@ continued lines, escapes."""
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -26,6 +25,8 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def parse_toml(text: str) -> dict[str, str]:
     """Dotted keys and tables are equivalent; lists become comma-separated text. Raises ValueError for invalid TOML."""
+    import tomllib
+
     return dict(_flat("", tomllib.loads(text)))
 
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from odradek.export.destinations import Identity
 from odradek.monitor.registry import Registry
 from odradek.node.config import NodeConfig
 from odradek.node.snapshots import Snapshots
@@ -16,9 +15,10 @@ SERVICE = "odradek"
 
 @asynccontextmanager
 async def pushed_metrics(config: NodeConfig, registry: Registry) -> AsyncIterator[None]:
-    if config.push.otlp is None and config.push.dogstatsd is None:
+    if config.push is None or (config.push.otlp is None and config.push.dogstatsd is None):
         yield
         return
+    from odradek.export.destinations import Identity
     from odradek.export.exporting import pushers
 
     snapshots = Snapshots(registry, asyncio.get_running_loop())

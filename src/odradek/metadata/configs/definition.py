@@ -7,7 +7,6 @@ Kafka's `ConfigDef`.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -295,5 +294,7 @@ def _defined_fields(table: type) -> Iterable[tuple[Field[Any], Definition]]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
+    import difflib
+
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"; did you mean {nearest[0]}?" if nearest else ""
