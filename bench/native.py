@@ -11,12 +11,12 @@ BENCH = Path(__file__).resolve().parent
 OUT = BENCH / "out"
 
 
-def compiled(name: str) -> Path:
+def compiled(name: str, *options: str) -> Path:
     binary, source = OUT / name, BENCH / f"{name}.c"
     inputs = [source, *BENCH.glob("*.h")]
     if not binary.exists() or binary.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
         OUT.mkdir(exist_ok=True)
-        subprocess.run(["gcc", "-O2", "-march=native", "-Wall", "-Wextra", "-o", binary, source], check=True)
+        subprocess.run(["gcc", "-O2", "-march=native", "-Wall", "-Wextra", *options, "-o", binary, source], check=True)
     return binary
 
 

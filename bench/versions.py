@@ -7,10 +7,11 @@
 Prints, per row, CPU per request and throughput as ratios of each pair of runs: the median and the interval that
 contains it with 95 % confidence. Below 1.00 means that this tree uses less. --json keeps the figures. Needs gcc.
 
---instructions counts the instructions of the node's process per request instead, with valgrind: the same count on a
-busy machine as on an idle one. It leaves out the kernel. Under valgrind a node handles far fewer requests per second,
-so its work per second would count too much: what an idle node does is subtracted, and fewer requests are measured. How
-many requests a node finds in one read depends on the machine's other work, so the median of several turns is taken.
+--instructions counts the instructions of the node's process per request instead, with valgrind: almost the same count
+on a busy machine as on an idle one. It counts what happens between the arrival of bytes and the write of the replies,
+and leaves out the event loop and the kernel. Under valgrind a node handles far fewer requests per second, so the work
+per second would count too much: fewer requests are measured. How many requests a node finds in one read depends on the
+machine's other work, so the median of several turns is taken. Needs valgrind and its header files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from math import comb
@@ -38,18 +38,26 @@ from servers import Odradek
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_ROWS = "small-1 small-50 fetch-100-one produce-1k-1mb"
 CONFIDENCE = 0.95
-IDLE_S = 8.0
 CONSOLE_OFF = "--no-console"
-# Starts the command line after the numbers of requests that are measured, per second and of a burst, are divided by how
-# much slower the node runs. A commit that measures no requests has no such numbers.
-SLOWED = """
-import runpy, sys
+# Starts the command line after two changes. Instructions are counted while received bytes are handled. The numbers of
+# requests that are measured, per second and of a burst, are divided by how much slower the node runs; a commit that
+# measures no requests has no such numbers.
+COUNTING = """
+import ctypes, runpy, sys
+counted = ctypes.PyDLL(sys.argv.pop(1)).counted
+counted.restype, counted.argtypes = ctypes.py_object, [ctypes.py_object] * 3
+try:
+    from odradek.server.network.connection import ClientConnection
+except ImportError:
+    from odradek.server.connection import ClientConnection
 try:
     from odradek.server.network import life_cycle
     life_cycle.MEASURED_PER_SECOND /= 100
     life_cycle.MEASURED_BEFORE_DOUBLING = life_cycle.MEASURED_BEFORE_DOUBLING_AGAIN = 1
 except (ImportError, AttributeError):
     pass
+handle = ClientConnection.buffer_updated
+ClientConnection.buffer_updated = lambda connection, size: counted(handle, connection, size)
 runpy.run_module("odradek.cli", run_name="__main__", alter_sys=True)
 """
 
@@ -77,8 +85,10 @@ class Counted(Variant):
 
     def command(self, node_id: int) -> list[str]:
         source, path, python, *odradek = super().command(node_id)
-        counted = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={self._dump}"]
-        return [source, path, *counted, python, "-c", SLOWED, *odradek[2:]]
+        library = compiled("counted", "-shared", "-fPIC")
+        valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no"]
+        dump = f"--callgrind-out-file={self._dump}"
+        return [source, path, *valgrind, dump, python, "-c", COUNTING, str(library), *odradek[2:]]
 
     @property
     def _dump(self) -> Path:
@@ -217,25 +227,14 @@ def counted(variants: dict[str, Counted], options: argparse.Namespace) -> dict[s
 
 
 def instructions_per_request(row: Row, server: Counted) -> float:
-    """The difference between two runs, without the work of an idle node: what is done for each request alone."""
     run = CountedRun(row, server)
-    few, many = (row_requests // (50 if row.batch_bytes == MB else 1) for row_requests in (1_000, 4_000))
+    few, many = (row_requests // (50 if row.batch_bytes == MB else 1) for row_requests in (500, 2_000))
     run.load(few)
-    idle, idle_s = counted_while(server, lambda: time.sleep(IDLE_S))
-    (less, less_s), (more, more_s) = (
-        counted_while(server, lambda requests=requests: run.load(requests)) for requests in (few, many)
-    )
-    run.close()
-    return (more - less - idle / idle_s * (more_s - less_s)) / (many - few)
-
-
-def counted_while(server: Counted, work: Callable[[], None]) -> tuple[int, float]:
-    """The instructions of the node, and the seconds that `work` takes."""
     server.zero()
-    began_s = time.monotonic()
-    work()
-    passed_s = time.monotonic() - began_s
-    return server.instructions(), passed_s
+    run.load(many)
+    counted = server.instructions()
+    run.close()
+    return counted / many
 
 
 def in_turn(variants: dict[str, Variant], turn: int) -> list[str]:
