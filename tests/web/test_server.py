@@ -18,9 +18,9 @@ from starlette.routing import Mount, Route
 
 from odradek.web.application import application
 from odradek.web.errors import HttpError
-from odradek.web.events import ABORT
 from odradek.web.files import PackageFiles
 from odradek.web.listening import CannotListen
+from odradek.web.scope import ABORT
 from odradek.web.server import HttpServer
 
 UNHURRIED_S = 60
@@ -196,6 +196,7 @@ def test_a_failing_lifespan_fails_the_start():
 
 FOREGROUND = """
 from odradek.web.application import application
+from odradek.web.scope import ABORT
 from odradek.web.server import HttpServer
 from contextlib import asynccontextmanager
 

@@ -19,14 +19,11 @@ from starlette.types import Receive, Scope, Send
 
 from odradek.base.limits import MIB
 from odradek.web.errors import HttpError
+from odradek.web.scope import ABORT, STOPPING
 
 QUEUE_BYTES_MAX = 1 * MIB
 LISTENERS_MAX = 500
 HEARTBEAT_S = 15.0
-
-# HttpServer adds these to the scope of a request; other servers do not.
-STOPPING = "odradek.stopping"  # asyncio.Event: the stream should end now
-ABORT = "odradek.abort"  # () -> None: closes the connection and drops what is buffered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

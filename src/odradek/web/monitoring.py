@@ -6,8 +6,8 @@ answer is complete before it is sent: the snapshot does not have to wait for a s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,9 +16,13 @@ from starlette.routing import BaseRoute, Route
 from odradek.base.steps import in_slices
 from odradek.monitor.exposition import content_type, exposition
 from odradek.monitor.registry import Registry, Snapshot
-from odradek.web.jolokia import SnapshotOf, in_pieces, jolokia_routes
+from odradek.web.pieces import in_pieces
 
 PAUSE_S = 0.001
+JOLOKIA = "/jolokia"
+
+# Gives a snapshot for the time of one answer.
+SnapshotOf = Callable[[], AbstractAsyncContextManager[Snapshot]]
 
 
 @asynccontextmanager
@@ -38,4 +42,14 @@ def monitoring_routes(snapshot: SnapshotOf) -> list[BaseRoute]:
             text = await in_pieces(exposition(readings, kind), PAUSE_S)
         return Response(text, headers={"content-type": kind})
 
-    return [Route("/metrics", metrics), *jolokia_routes(snapshot, PAUSE_S)]
+    async def jolokia(request: Request) -> Response:
+        from odradek.web.jolokia import answer  # only for its clients: it takes 1 MB
+
+        return await answer(request, snapshot, PAUSE_S)
+
+    asked_by = ["GET", "POST"]
+    return [
+        Route("/metrics", metrics),
+        Route(JOLOKIA, jolokia, methods=asked_by),
+        Route(f"{JOLOKIA}/{{path:path}}", jolokia, methods=asked_by),
+    ]

@@ -18,9 +18,9 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from odradek.web.events import ABORT, STOPPING
 from odradek.web.guards import KnownNames, is_loopback
 from odradek.web.listening import listening
+from odradek.web.scope import ABORT, STOPPING
 
 CONNECTIONS_MAX = 1000
 START_TIMEOUT_S = 10.0

@@ -15,7 +15,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from odradek.base.limits import MIB
-from odradek.web.events import STOPPING, Event, first_of, gone
+from odradek.web.events import Event, first_of, gone
+from odradek.web.scope import STOPPING
 
 QUEUE_BYTES_MAX = 1 * MIB
 OFFER_S = 0.1
