@@ -31,6 +31,8 @@ class MemoryPartition:
         self.high_watermark = 0
         self.refusal = ErrorCode.NONE
         self.batch_bytes_max = 1_048_588  # Kafka's default
+        # After so many more batches, the next one is refused as if too few replicas were in sync. None: never.
+        self.appends_until_refusal: int | None = None
         self.replicates_at_once = True
         self.waiting: list = []
 
@@ -39,6 +41,10 @@ class MemoryPartition:
             raise KafkaError(self.refusal)
         if len(batch) > self.batch_bytes_max:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        if self.appends_until_refusal is not None:
+            if not self.appends_until_refusal:
+                raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            self.appends_until_refusal -= 1
         header = next(iter_batches(batch)).header
         batch[0:8] = self.end.to_bytes(8, "big")
         self.batches += batch

@@ -1,24 +1,26 @@
 """One replicated state machine on one internal partition: load, write, wait for the high watermark, answer.
 
-The partition's log is the truth. A shard turns requests into changes. The engine appends them as one batch, replays
-them into memory at once, and runs the follow-up when the high watermark has passed them. Changes that could not be
-appended are not replayed. So what `Effects.write` changes is in memory only if it is in the log; what `Effects.store`
-writes is in memory before that, and the follow-up takes it back after an error. When leadership moves, all memory is
-dropped.
+The partition's log is the truth. A shard turns requests into changes. The engine appends them as one batch, or as
+several if one would be larger than the topic accepts. It replays each batch into memory at once, and runs the follow-up
+when the high watermark has passed the last one. Changes that could not be appended are not replayed. So what
+`Effects.write` changes is in memory only if it is in the log, also when the follow-up gets an error after the first of
+several batches. What `Effects.store` writes is in memory before that, and the follow-up takes it back after an error.
+When leadership moves, all memory is dropped.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Generic, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_PRODUCER, Offset, ProducerId
 from odradek.base.invariants import invariant
-from odradek.coordinator.effects import Append, Effects, Now
+from odradek.coordinator.batching import fitting
+from odradek.coordinator.effects import Append, Effects, Now, Producer
 from odradek.coordinator.latest_records import LatestRecords, StoredMarker, StoredRecord
 from odradek.coordinator.ports import PartitionWriter
 from odradek.coordinator.shard import Shard
@@ -134,11 +136,15 @@ class Engine(Generic[S]):
 
     def write(self, append: Append, now: Now, settled: Settled) -> None:
         """`settled` is called exactly once: committed, failed, timed out, or the leadership is gone."""
+        before = self.written_up_to
         refused = self._appended(append, now)
         heard, self._heard = self._heard, []
         for news in heard:
             self._committed(*news)
         if refused:
+            if self.written_up_to > before:
+                # Some of its batches are in the log: readers must see them once they are committed.
+                self._when_committed(Offset(self.written_up_to - 1))
             settled(refused)
             return
         last = Offset(self.written_up_to - 1)
@@ -164,28 +170,32 @@ class Engine(Generic[S]):
         return ErrorCode.NONE
 
     def _append(self, append: Append, now: Now) -> None:
-        marker, producer = append.marker, append.producer
+        marker = append.marker
         if marker is not None:
             at = self._writer.append_marker(marker)
             self.written_up_to = Offset(at + 1)
             self.shard.replay_marker(ProducerId(marker.producer_id), marker.committed, at)
-        elif append.changes:
-            records = [Record(*self.shard.encode(change), timestamp=now.wall_ms) for change in append.changes]
-            if producer is None:
-                base = self._writer.append(encode_batch(records))
-            else:
-                batch = encode_batch(
-                    records,
-                    producer_id=producer.producer_id,
-                    producer_epoch=producer.producer_epoch,
-                    attributes=TRANSACTIONAL,
-                )
-                base = self._writer.append(batch, producer.verification)
-            self.written_up_to = Offset(base + len(records))
-            if append.replay:
-                producer_id = NO_PRODUCER if producer is None else ProducerId(producer.producer_id)
-                for delta, change in enumerate(append.changes):
-                    self.shard.replay(change, Offset(base + delta), producer_id)
+            return
+        producer = append.producer
+        producer_id = NO_PRODUCER if producer is None else ProducerId(producer.producer_id)
+        replayed = iter(append.changes if append.replay else ())
+        records = [Record(*self.shard.encode(change), timestamp=now.wall_ms) for change in append.changes]
+        for batch in fitting(records, self._writer.batch_bytes_max):
+            base = self._append_batch(batch, producer)
+            self.written_up_to = Offset(base + len(batch))
+            for at, change in zip(range(base, base + len(batch)), replayed, strict=False):
+                self.shard.replay(change, Offset(at), producer_id)
+
+    def _append_batch(self, records: Sequence[Record], producer: Producer | None) -> Offset:
+        if producer is None:
+            return self._writer.append(encode_batch(records))
+        batch = encode_batch(
+            records,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            attributes=TRANSACTIONAL,
+        )
+        return self._writer.append(batch, producer.verification)
 
     def when_all_committed(self, now: Now, settled: Settled) -> None:
         """For a reader that accepts nothing pending: waits until all that is in the log now is committed."""

@@ -15,6 +15,10 @@ from odradek.protocol.txn_marker import TxnMarker
 class PartitionWriter(Protocol):
     """The only way of an engine to its log. Bound to one partition and one leader epoch."""
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """A larger batch is refused."""
+
     def append(self, batch: bytearray, verification: Any = None) -> Offset:  # noqa: ANN401
         """The base offset. KafkaError when nothing was written.
 

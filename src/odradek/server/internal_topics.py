@@ -172,11 +172,15 @@ class PartitionLeadership:
     def read(self, offset: Offset, max_bytes: int, end_offset: Offset) -> Region | None:
         return self._partition.log.read(offset, max_bytes, end_offset, whole_first_batch=True)
 
+    @property
+    def batch_bytes_max(self) -> int:
+        return self._partition.log.config.max_message_bytes
+
     def append(self, batch: bytearray, verification: Verification | None = None) -> Offset:
         partition = self._partition
         if partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if len(batch) > partition.log.config.max_message_bytes:
+        if len(batch) > self.batch_bytes_max:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes for {partition}")
         appended = partition.append_internal(batch, self._clock.wall_ms(), verification or NOT_REQUIRED)
         return Offset(appended.base_offset)
