@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.effects import Producer
 from odradek.coordinator.group.changes import CommittedOffset, OffsetStored, PartitionKey
 from odradek.coordinator.group.offsets import OffsetStore
-from odradek.coordinator.group.shard import REMOVED_PER_TURN
+from odradek.coordinator.group.shard import EXPIRY_TIMER, PURGE_TIMER, REMOVED_PER_TURN
 from odradek.coordinator.group.states import GroupState
 from support.group_story import GROUP, Story, subscription
 
@@ -301,6 +301,27 @@ def test_a_large_expiry_is_written_in_bounded_batches():
     # Each group costs two records, its offset and itself.
     assert len(story.log) - before == REMOVED_PER_TURN
     story.pass_time(10 * CHECK_MS)
+    assert story.shard.groups == {}
+
+
+def test_no_turn_looks_at_all_offsets(monkeypatch):
+    """A broker may have a million of them, and serves nothing else during a turn."""
+    monkeypatch.setattr("odradek.coordinator.group.sweep.OFFSETS_PER_TURN", 10)
+    story = expiring_story()
+    for number in range(100):
+        story.commit_offset(1, group=f"g{number}", topic="kept", topic_id=b"k" * 16)
+        story.commit_offset(1, group=f"g{number}", topic="old", topic_id=b"a" * 16)
+    before = len(story.log)
+    story.delete_topics({b"a" * 16: "old"})
+    for _ in ("those of transactions", "the first groups"):
+        story.perform(story.shard.timer_fired(PURGE_TIMER, story.now))
+    assert len(story.log) - before == 4
+    story.pass_time(0)
+    assert len(story.log) - before == 100
+    story.ms += RETENTION_MS
+    story.perform(story.shard.timer_fired(EXPIRY_TIMER, story.now))
+    assert len(story.log) - before == 100 + 2 * 5, "of each group its offset and itself"
+    story.pass_time(0)
     assert story.shard.groups == {}
 
 

@@ -619,7 +619,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ve
 
 def test_large_transactions_that_time_out_together_are_aborted_in_several_batches(monkeypatch):
     """One batch would be larger than `max.message.bytes`: refused each time, with all of them open for ever."""
-    monkeypatch.setattr("odradek.coordinator.transaction.shard.BYTES_PER_TURN", 1000)
+    monkeypatch.setattr("odradek.coordinator.transaction.shard.PARTITIONS_PER_TURN", 500)
     story = TransactionStory(timed_out_check_interval_ms=1000)
     story.partition.batch_bytes_max = 1500
     partitions = [TopicPartition("wide", index) for index in range(200)]
@@ -629,6 +629,33 @@ def test_large_transactions_that_time_out_together_are_aborted_in_several_batche
     story.pass_time(62_000)
     states = [story.shard.transactions.newest[name].state for name in names]
     assert states == [State.COMPLETE_ABORT] * 3
+
+
+def test_a_transaction_whose_abort_could_not_be_written_is_aborted_by_the_next_check():
+    story = TransactionStory(timed_out_check_interval_ms=1000)
+    story.begun(A)
+    story.partition.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    story.pass_time(62_000)
+    assert story.state == "Ongoing"
+    story.partition.refusal = ErrorCode.NONE
+    story.pass_time(1000)
+    assert story.state == "CompleteAbort"
+
+
+def test_a_new_coordinator_aborts_what_takes_too_long_and_removes_what_is_not_used():
+    story = TransactionStory(timed_out_check_interval_ms=1000, expired_check_interval_ms=1000, expiration_ms=100_000)
+    story.begun(A)
+    story.init(transactional_id="idle")
+    story.pass_time(30_000)
+    story.fail_over()
+    story.pass_time(29_000)
+    assert story.state == "Ongoing"
+    story.pass_time(2000)
+    assert story.state == "CompleteAbort"
+    story.pass_time(40_000)
+    assert list(story.shard.transactions.newest) == [ID]
+    story.pass_time(62_000)
+    assert story.shard.transactions.newest == {}
 
 
 def test_a_transactional_id_expires_when_it_has_not_been_used():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId
 from odradek.base.invariants import invariant
 from odradek.protocol.schema import Message
@@ -44,6 +44,22 @@ class Producer(NamedTuple):
 
 
 Then = Callable[[ErrorCode, Now], "Effects"]
+
+
+def then_reply(to: object, response: object, refused: Callable[[ErrorCode], object] = KafkaError) -> Then:
+    """A follow-up that replies: with `response`, or after an error with what `refused` makes of it."""
+
+    def reply(error: ErrorCode, now: Now) -> Effects:
+        turn = Effects(now)
+        turn.reply(to, refused(error) if error else response)
+        return turn
+
+    return reply
+
+
+def then_nothing(_error: ErrorCode, now: Now) -> Effects:
+    """For a write that is repeated later if it failed."""
+    return Effects(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +106,15 @@ class Effects:
         self.timers[key] = None
 
     def write(self, changes: Sequence[Any], then: Then, *, producer: Producer | None = None) -> None:
-        """Appends changes and then puts them into memory."""
+        """Appends changes and then puts them into memory.
+
+        If they are too large for one batch, `then` may get an error after the first of them were written.
+        """
         self._append(Append(changes=changes, then=then, producer=producer))
 
-    def store(self, changes: Sequence[Any], then: Then) -> None:
-        """Appends changes that memory shows already. If that fails, `then` must take them out of memory again."""
-        self._append(Append(changes=changes, then=then, replay=False))
+    def store(self, change: Any, then: Then) -> None:  # noqa: ANN401
+        """Appends a change that memory shows already. If that fails, `then` must take it out of memory again."""
+        self._append(Append(changes=(change,), then=then, replay=False))
 
     def end_transaction(self, marker: TxnMarker, then: Then) -> None:
         self._append(Append(changes=(), then=then, marker=marker))

@@ -188,7 +188,7 @@ def _replace_static(turn: Turn, group: ClassicGroup, joining: Joining, instance_
         return after
 
     assignments = {known.member_id: known.assignment for known in group.members.values()}
-    return turn.store([stored_group(group, assignments)], stored)
+    return turn.store(stored_group(group, assignments), stored)
 
 
 def _kept_place(group: ClassicGroup, joining: Joining, old_leader: str) -> JoinGroupResponse:

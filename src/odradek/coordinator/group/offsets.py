@@ -112,6 +112,10 @@ class OffsetStore:
         for group_id, offsets in self._groups.items():
             for partition, committed in offsets.newest.items():
                 yield group_id, partition, committed
+        yield from self.open()
+
+    def open(self) -> Iterator[tuple[str, PartitionKey, CommittedOffset]]:
+        """What open transactions will commit."""
         for pending in self._open.values():
             for (group_id, partition), offset in pending.items():
                 yield group_id, partition, offset

@@ -96,7 +96,7 @@ def _store_empty(turn: Turn, group: ClassicGroup) -> None:
             log.warning("group %s could not be stored as empty: %s", group.group_id, error.name)
         return Effects(now)
 
-    turn.store([stored_group(group)], stored)
+    turn.store(stored_group(group), stored)
 
 
 def _announce_generation(turn: Turn, group: ClassicGroup) -> None:
@@ -168,7 +168,7 @@ def store_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, by
         _answer_syncs(after, group, ErrorCode.NONE)
         return after
 
-    turn.store([stored_group(group, complete)], stored)
+    turn.store(stored_group(group, complete), stored)
 
 
 def drop_assignments(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:

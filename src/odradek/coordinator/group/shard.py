@@ -5,13 +5,14 @@ A method that may have to wait takes `to` and answers through the effects it ret
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_PRODUCER, ZERO_UUID, Offset, ProducerId
 from odradek.base.invariants import InvariantBroken
-from odradek.coordinator.effects import Effects, Now, Producer, TimerKey
+from odradek.coordinator.effects import Effects, Now, Producer, TimerKey, then_nothing, then_reply
 from odradek.coordinator.group import committing, joining, membership, rebalance
 from odradek.coordinator.group.changes import (
     Change,
@@ -29,6 +30,7 @@ from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.offsets import OffsetStore
 from odradek.coordinator.group.states import Happening
+from odradek.coordinator.group.sweep import Sweep
 from odradek.coordinator.group.turn import Turn
 from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.protocol.messages.p08_offset_commit import OffsetCommitRequest
@@ -40,13 +42,13 @@ from odradek.protocol.txn_marker import TxnMarker
 
 EXPIRY_TIMER: TimerKey = ("expiry", "", "")
 PURGE_TIMER: TimerKey = ("purge", "", "")
-# Per batch; the rest follows in the next turn, so that no batch and no turn grows without bound.
+# The rest follows in the next turn, so that no turn takes long.
 REMOVED_PER_TURN = 500
 _RETRY_MS = 1000
 
 
 class GroupShard:
-    __slots__ = ("_gone_topics", "config", "groups", "offsets")
+    __slots__ = ("_expiring", "_gone_topics", "_purging", "config", "groups", "offsets")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
@@ -54,6 +56,9 @@ class GroupShard:
         self.offsets = OffsetStore()
         # Names by id: several topics may have had one name.
         self._gone_topics: dict[bytes, str] = {}
+        # For offsets that have expired, and for those of gone topics. None: not begun.
+        self._expiring: Sweep | None = None
+        self._purging: Sweep | None = None
 
     def __str__(self) -> str:
         return f"{len(self.groups)} groups"
@@ -145,7 +150,7 @@ class GroupShard:
                     self._replay_group(empty)
             return after
 
-        turn.store([empty], stored)
+        turn.store(empty, stored)
 
     def sync(self, request: SyncGroupRequest, to: object, now: Now) -> Effects:
         turn = Turn(now, self.config)
@@ -234,27 +239,15 @@ class GroupShard:
 
     def _commit(self, turn: Turn, request: OffsetCommitRequest, to: object, producer: Producer | None) -> None:
         changes, response = committing.commit(turn, request)
-
-        def stored(error: ErrorCode, now: Now) -> Effects:
-            after = Effects(now)
-            after.reply(to, committing.refused(request, error) if error else response)
-            return after
-
         if changes:
-            turn.write(changes, stored, producer=producer)
+            turn.write(changes, then_reply(to, response, partial(committing.refused, request)), producer=producer)
         else:
             turn.reply(to, response)
 
     def end_transaction(self, marker: TxnMarker, to: object, now: Now) -> Effects:
         """Commits or drops what this producer's transaction wrote here. Answers with nothing, or with a KafkaError."""
         turn = Turn(now, self.config)
-
-        def ended(error: ErrorCode, now: Now) -> Effects:
-            after = Effects(now)
-            after.reply(to, KafkaError(error) if error else None)
-            return after
-
-        turn.end_transaction(marker, ended)
+        turn.end_transaction(marker, then_reply(to, None))
         return turn
 
     def committed_offsets(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
@@ -280,7 +273,7 @@ class GroupShard:
         }
         removed = [partition for partition, error in errors.items() if not error and partition in known]
         if removed:
-            _answer_when_stored(turn, committing.forget(group_id, removed), to, None)
+            turn.write(committing.forget(group_id, removed), then_reply(to, None))
         else:
             turn.reply(to, None)
         return errors, turn
@@ -302,40 +295,67 @@ class GroupShard:
         """Removes the offsets of deleted topics. A topic recreated under an old name keeps its offsets."""
         if names_by_id:
             self._gone_topics.update(names_by_id)
+            self._purging = None
             turn.set_timer(PURGE_TIMER, 0)
 
     def _purge(self, turn: Turn) -> None:
-        names = frozenset(self._gone_topics.values())
-        of_gone_topics = (
-            OffsetStored(group_id, partition, None)
-            for group_id, partition, committed in self.offsets.everything()
-            if committed.topic_id in self._gone_topics or (committed.topic_id == ZERO_UUID and partition.topic in names)
-        )
-        changes = list(islice(of_gone_topics, REMOVED_PER_TURN))
-        if not changes:
+        if self._purging is None:
+            # Those of open transactions come first: their markers would make them committed offsets.
+            self._purging = Sweep(self.groups)
+            changes = list(self._of_gone_topics(self.offsets.open()))
+        else:
+            changes = self._purge_slice(self._purging)
+        if changes:
+            turn.write(changes, self._purged)
+        if changes or self._purging:
+            turn.set_timer(PURGE_TIMER, 0)
+        else:
             self._gone_topics.clear()
-            return
 
-        def stored(error: ErrorCode, now: Now) -> Effects:
-            after = Effects(now)
-            after.set_timer(PURGE_TIMER, _RETRY_MS if error else 0)
-            return after
+    def _purge_slice(self, sweep: Sweep) -> list[Change]:
+        changes: list[Change] = []
+        for group_id in sweep.slice(self.offsets):
+            of_group = ((group_id, *committed) for committed in self.offsets.latest(group_id).items())
+            changes += islice(self._of_gone_topics(of_group), REMOVED_PER_TURN - len(changes))
+            if len(changes) == REMOVED_PER_TURN:
+                sweep.look_again(group_id)
+                break
+        return changes
 
-        turn.write(changes, stored)
+    def _purged(self, error: ErrorCode, now: Now) -> Effects:
+        after = Effects(now)
+        if error:
+            self._purging = None
+            after.set_timer(PURGE_TIMER, _RETRY_MS)
+        return after
+
+    def _of_gone_topics(self, offsets: Iterable[tuple[str, PartitionKey, CommittedOffset]]) -> Iterator[Change]:
+        names = frozenset(self._gone_topics.values())
+        for group_id, partition, committed in offsets:
+            topic_id = committed.topic_id
+            if topic_id in self._gone_topics or (topic_id == ZERO_UUID and partition.topic in names):
+                yield OffsetStored(group_id, partition, None)
 
     def _expire(self, turn: Turn) -> None:
+        if self._expiring is None:
+            self._expiring = Sweep(self.groups)
         changes: list[Change] = []
-        for group in self.groups.values():
-            changes += committing.expiry(group, self.offsets, self.config, turn.now.wall_ms)
+        for group_id in self._expiring.slice(self.offsets):
+            group = self.groups.get(group_id)
+            if group is not None:
+                changes += committing.expiry(group, self.offsets, self.config, turn.now.wall_ms)
             if len(changes) >= REMOVED_PER_TURN:
                 # A group is removed after its offsets: the next turn finds what is left of a large one.
                 del changes[REMOVED_PER_TURN:]
-                turn.set_timer(EXPIRY_TIMER, _RETRY_MS)
+                self._expiring.look_again(group_id)
                 break
-        else:
-            turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
         if changes:
-            turn.write(changes, _nothing_more)
+            turn.write(changes, then_nothing)
+        if self._expiring:
+            turn.set_timer(EXPIRY_TIMER, _RETRY_MS if len(changes) == REMOVED_PER_TURN else 0)
+        else:
+            self._expiring = None
+            turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
 
     # Groups as a whole.
 
@@ -348,8 +368,7 @@ class GroupShard:
     def delete(self, group_id: str, to: object, now: Now) -> Effects:
         """Raises KafkaError when the group cannot be deleted."""
         turn = Turn(now, self.config)
-        changes = committing.deletion(self._existing(group_id), self.offsets)
-        _answer_when_stored(turn, changes, to, None)
+        turn.write(committing.deletion(self._existing(group_id), self.offsets), then_reply(to, None))
         return turn
 
     def _existing(self, group_id: str) -> ClassicGroup:
@@ -357,16 +376,3 @@ class GroupShard:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
-
-
-def _answer_when_stored(turn: Turn, changes: Sequence[Change], to: object, response: object) -> None:
-    def stored(error: ErrorCode, now: Now) -> Effects:
-        after = Effects(now)
-        after.reply(to, KafkaError(error) if error else response)
-        return after
-
-    turn.write(changes, stored)
-
-
-def _nothing_more(_error: ErrorCode, now: Now) -> Effects:
-    return Effects(now)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError, error_code
 from odradek.base.ids import NO_PRODUCER, BrokerId, Offset, ProducerId, TopicPartition
 from odradek.base.invariants import InvariantBroken
-from odradek.coordinator.effects import Ask, Effects, Now, TimerKey
+from odradek.coordinator.due import Due
+from odradek.coordinator.effects import Ask, Effects, Now, Then, TimerKey, then_nothing, then_reply
 from odradek.coordinator.transaction import ending, safeguards
 from odradek.coordinator.transaction.changes import TransactionStored, decode, encode
 from odradek.coordinator.transaction.config import TransactionConfig
@@ -46,9 +46,9 @@ COMPLETION_TIMER: TimerKey = ("completion",)
 RETRY_MS = 100
 MARKERS_TIMEOUT_MS = 10_000
 PRODUCER_ID_TIMEOUT_MS = 10_000
-# Per batch; the rest follows in the next turn.
+# The rest follows in the next turn, so that no turn takes long.
 CHANGES_PER_TURN = 200
-BYTES_PER_TURN = 256 * limits.KIB
+PARTITIONS_PER_TURN = 10_000
 # Two-phase commit by an outside coordinator: such a transaction never times out.
 NO_TIMEOUT_MS = 2**31 - 1
 
@@ -79,7 +79,9 @@ class TransactionShard:
         "_broker_id",
         "_config",
         "_ended",
+        "_expiries",
         "_image",
+        "_time_outs",
         "_timed_out",
         "_transaction_version",
         "_waiting",
@@ -98,6 +100,8 @@ class TransactionShard:
         self._config = config
         self._broker_id = broker_id
         self.transactions: TwoViews[str, Transaction] = TwoViews()
+        self._time_outs: Due[str] = Due(self._time_out_ms)
+        self._expiries: Due[str] = Due(self._expiry_ms)
         self.markers = Markers(coordinator_epoch)
         self._timed_out = timed_out or Counter()
         # All their markers are written, but they could not be stored as complete.
@@ -123,6 +127,8 @@ class TransactionShard:
 
     def replay(self, change: TransactionStored, at: Offset, producer_id: ProducerId) -> None:  # noqa: ARG002
         self.transactions.put(change.transactional_id, change.transaction, at)
+        self._time_outs.put(change.transactional_id)
+        self._expiries.put(change.transactional_id)
 
     def replay_marker(self, producer_id: ProducerId, committed: bool, at: Offset) -> None:
         """Nothing in this topic is written in transactions."""
@@ -202,7 +208,7 @@ class TransactionShard:
             self._get_producer_id(turn, to, again)
         else:
             initialized = _initialized(transaction, request, new_id, now.wall_ms)
-            self._write(turn, [initialized], to, initialized.producer)
+            _write(turn, [initialized], then_reply(to, initialized.producer))
         return turn
 
     def _replace_producer(
@@ -267,11 +273,10 @@ class TransactionShard:
             else:
                 turn.reply(to, KafkaError(refusal))
         elif transaction.state is State.ONGOING and set(request.partitions) <= set(transaction.partitions):
-            _reply_when_committed(turn, to, None)
+            turn.when_committed(then_reply(to, None))
         else:
-            self._write(
-                turn, [transaction.joined_by(request.partitions, request.client_version, now.wall_ms)], to, None
-            )
+            joined = transaction.joined_by(request.partitions, request.client_version, now.wall_ms)
+            _write(turn, [joined], then_reply(to, None))
         return turn
 
     def verify(
@@ -294,7 +299,7 @@ class TransactionShard:
             partition: ErrorCode.NONE if safeguards.is_part_of(partition in joined) else ErrorCode.TRANSACTION_ABORTABLE
             for partition in partitions
         }
-        _reply_when_committed(turn, to, codes)
+        turn.when_committed(then_reply(to, codes))
         return turn
 
     # EndTxn
@@ -314,23 +319,16 @@ class TransactionShard:
             else:
                 turn.reply(to, KafkaError(code or ErrorCode.INVALID_PRODUCER_ID_MAPPING))
         elif code is ErrorCode.NONE:
-            _reply_when_committed(turn, to, transaction.producer)
+            turn.when_committed(then_reply(to, transaction.producer))
         elif self._lacks_producer_id(transaction, request.client_version, new_id):
             self._get_producer_id(turn, to, again)
         else:
             prepared = transaction.ended(request.happening, request.client_version, new_id, now.wall_ms)
 
-            def decided(error: ErrorCode, now: Now) -> Effects:
-                after = Effects(now)
-                after.reply(to, KafkaError(error) if error else prepared.successor)
-                return after
-
-            self._prepare(turn, [prepared], decided)
+            self._prepare(turn, [prepared], then_reply(to, prepared.successor))
         return turn
 
-    def _prepare(
-        self, turn: Effects, prepared: Sequence[Transaction], then: Callable[[ErrorCode, Now], Effects]
-    ) -> None:
+    def _prepare(self, turn: Effects, prepared: Sequence[Transaction], then: Then) -> None:
         """Stores the outcome. Markers are sent once it is committed, however long that takes."""
 
         def stored(error: ErrorCode, now: Now) -> Effects:
@@ -338,7 +336,7 @@ class TransactionShard:
             self._end_when_committed(after, prepared, error)
             return after
 
-        turn.write([TransactionStored(each.transactional_id, each) for each in prepared], stored)
+        _write(turn, prepared, stored)
 
     def _end_when_committed(self, turn: Effects, prepared: Sequence[Transaction], error: ErrorCode) -> None:
         stored = [each for each in prepared if self.transactions.newest.get(each.transactional_id) is each]
@@ -403,46 +401,49 @@ class TransactionShard:
                 after.set_timer(COMPLETION_TIMER, RETRY_MS)
             return after
 
-        completed = [each.completed(turn.now.wall_ms) for each in prepared]
-        turn.write([TransactionStored(each.transactional_id, each) for each in completed], stored)
+        _write(turn, [each.completed(turn.now.wall_ms) for each in prepared], stored)
         for transactional_id in ended:
             self._waiting.wake(turn, transactional_id)
 
     # Time-outs and expiry
 
+    def _time_out_ms(self, transactional_id: str) -> int | None:
+        """When its transaction is aborted, by the wall clock."""
+        transaction = self.transactions.newest.get(transactional_id)
+        if transaction is None or transaction.state is not State.ONGOING or transaction.timeout_ms == NO_TIMEOUT_MS:
+            return None
+        return transaction.started_ms + transaction.timeout_ms + 1
+
+    def _expiry_ms(self, transactional_id: str) -> int | None:
+        """When it is removed if no request uses it before."""
+        transaction = self.transactions.newest.get(transactional_id)
+        return None if transaction is None else transaction.updated_ms + self._config.expiration_ms
+
     def _abort_timed_out(self, turn: Effects) -> None:
         now_ms = turn.now.wall_ms
-        timed_out = (
-            each
-            for each in self.transactions.newest.values()
-            if each.state is State.ONGOING
-            and each.timeout_ms != NO_TIMEOUT_MS
-            and each.started_ms + each.timeout_ms < now_ms
-        )
-        found, is_full = self._one_batch(timed_out)
-        turn.set_timer(TIMED_OUT_TIMER, RETRY_MS if is_full else self._config.timed_out_check_interval_ms)
+        found = self._take(self._time_outs, now_ms)
+        is_more = self._time_outs.may_have(now_ms)
         fenced: list[Transaction] = []
+        room = PARTITIONS_PER_TURN
         for transaction in found:
+            # Unless it is aborted now, the next check finds it again.
+            self._time_outs.put(transaction.transactional_id)
+            room -= len(transaction.partitions)
+            if room < 0 and fenced:
+                is_more = True
+                continue
             log.info("%s took longer than %d ms: aborting it", transaction.transactional_id, transaction.timeout_ms)
             self._timed_out.count += 1
             if self._lacks_producer_id(transaction, self._transaction_version, NO_PRODUCER):
                 self._abort_with_new_id(turn, transaction)
             else:
                 fenced.append(transaction.fenced(self._transaction_version, NO_PRODUCER, now_ms))
+        turn.set_timer(TIMED_OUT_TIMER, RETRY_MS if is_more else self._config.timed_out_check_interval_ms)
         if fenced:
-            self._prepare(turn, fenced, lambda _error, now: Effects(now))
+            self._prepare(turn, fenced, then_nothing)
 
-    def _one_batch(self, transactions: Iterable[Transaction]) -> tuple[list[Transaction], bool]:
-        """As many as one batch can store, and whether there are more. A batch that is too large would be refused."""
-        chosen: list[Transaction] = []
-        size = 0
-        for transaction in transactions:
-            key, value = self.encode(TransactionStored(transaction.transactional_id, transaction))
-            size += len(key) + len(value or b"")
-            if chosen and (len(chosen) == CHANGES_PER_TURN or size > BYTES_PER_TURN):
-                return chosen, True
-            chosen.append(transaction)
-        return chosen, False
+    def _take(self, due: Due[str], now_ms: int) -> list[Transaction]:
+        return [self.transactions.newest[transactional_id] for transactional_id in due.take(now_ms, CHANGES_PER_TURN)]
 
     def _abort_with_new_id(self, turn: Effects, transaction: Transaction) -> None:
         def answered(answer: InitProducerIdResponse | None, now: Now) -> Effects:
@@ -451,7 +452,7 @@ class TransactionShard:
             if answer is not None and not answer.error_code and self._is_newest(transaction):
                 new_id = ProducerId(answer.producer_id)
                 fenced = transaction.fenced(self._transaction_version, new_id, now.wall_ms)
-                self._prepare(after, [fenced], lambda _error, now: Effects(now))
+                self._prepare(after, [fenced], then_nothing)
             return after
 
         self._ask_for_producer_id(turn, answered)
@@ -460,42 +461,26 @@ class TransactionShard:
         return self.transactions.newest.get(transaction.transactional_id) is transaction
 
     def _expire(self, turn: Effects) -> None:
-        unused_since_ms = turn.now.wall_ms - self._config.expiration_ms
-        expired = (
-            TransactionStored(each.transactional_id, None)
-            for each in self.transactions.newest.values()
-            if each.state.is_idle and each.updated_ms <= unused_since_ms
-        )
-        changes = list(islice(expired, CHANGES_PER_TURN))
-        is_full = len(changes) == CHANGES_PER_TURN
-        turn.set_timer(EXPIRED_TIMER, RETRY_MS if is_full else self._config.expired_check_interval_ms)
+        now_ms = turn.now.wall_ms
+        found = self._take(self._expiries, now_ms)
+        is_more = self._expiries.may_have(now_ms)
+        turn.set_timer(EXPIRED_TIMER, RETRY_MS if is_more else self._config.expired_check_interval_ms)
+        for transaction in found:
+            # Unless its removal is written now, the next check finds it again.
+            self._expiries.put(transaction.transactional_id)
+        changes = [TransactionStored(each.transactional_id, None) for each in found if each.state.is_idle]
         if changes:
             log.info("%d transactional ids have expired", len(changes))
-            turn.write(changes, lambda _error, now: Effects(now))
+            turn.write(changes, then_nothing)
 
     # For readers
 
     def committed(self, transactional_id: str) -> Transaction | None:
         return self.transactions.committed_value(transactional_id)
 
-    # What turns have in common
 
-    def _write(self, turn: Effects, after: Sequence[Transaction], to: object, response: object) -> None:
-        def stored(error: ErrorCode, now: Now) -> Effects:
-            then = Effects(now)
-            then.reply(to, KafkaError(error) if error else response)
-            return then
-
-        turn.write([TransactionStored(each.transactional_id, each) for each in after], stored)
-
-
-def _reply_when_committed(turn: Effects, to: object, response: object) -> None:
-    def committed(error: ErrorCode, now: Now) -> Effects:
-        after = Effects(now)
-        after.reply(to, KafkaError(error) if error else response)
-        return after
-
-    turn.when_committed(committed)
+def _write(turn: Effects, after: Iterable[Transaction], then: Then) -> None:
+    turn.write([TransactionStored(each.transactional_id, each) for each in after], then)
 
 
 def _refusal(transaction: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
