@@ -12,19 +12,25 @@ from confluent_kafka import KafkaException, Producer
 from odradek.base.ids import TopicPartition
 from odradek.cli import txn_requests
 from odradek.cli.consent import Consent
-from odradek.client import Consumer
+from odradek.client import Consumer, transaction_requests
 from odradek.protocol.messages.p03_metadata import MetadataRequest
 from odradek.protocol.messages.p66_list_transactions import ListTransactionsRequest
 from odradek.protocol.schema import Message
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
 from support.hanging import WITHOUT_VERIFICATION, hang
+from support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Embedded]:
     with Embedded(config=WITHOUT_VERIFICATION) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_requests, "COORDINATORS_SETTLE_S", 0.0)
 
 
 def begun(broker: Embedded, name: str) -> Producer:
@@ -179,3 +185,46 @@ def test_abort_changes_nothing_without_confirmation(broker: Embedded) -> None:
     shown = odradek_command(broker, "txn", "abort", "asked", "--dry-run")
     assert (shown.exit_code, "nothing was changed" in shown.stderr) == (0, True)
     producer.commit_transaction(30)
+
+
+def test_a_transaction_is_not_hanging_while_its_new_coordinator_does_not_know_of_its_election(
+    broker: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = begun(broker, "elected")
+    ask = txn_requests.ask
+    listed: list[Message] = []
+
+    def unaware_at_first(address: str, request: Message, version: int, answer: type[Message]) -> Message:
+        told: Any = ask(address, request, version, answer)
+        if isinstance(request, ListTransactionsRequest):
+            listed.append(request)
+            if len(listed) == 1:
+                told.transaction_states = []
+        return told
+
+    monkeypatch.setattr(txn_requests, "ask", unaware_at_first)
+    assert rows(broker, "find-hanging", "elected", "--older-than", "0s") == []
+    assert len(listed) == 2
+    producer.commit_transaction(30)
+
+
+def test_a_transaction_that_ends_while_its_coordinator_is_asked_is_not_hanging(
+    broker: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = begun(broker, "punctual")
+    ask = txn_requests.ask
+
+    def is_complete() -> bool:
+        [described] = rows(broker, "describe", "punctual")
+        return bool(described["state"] == "CompleteCommit")
+
+    def ended_before(address: str, request: Message, version: int, answer: type[Message]) -> Message:
+        if isinstance(request, ListTransactionsRequest):
+            monkeypatch.setattr(txn_requests, "ask", ask)
+            producer.commit_transaction(30)
+            wait_until(is_complete, "the end of the transaction")
+        told: Message = ask(address, request, version, answer)
+        return told
+
+    monkeypatch.setattr(txn_requests, "ask", ended_before)
+    assert rows(broker, "find-hanging", "punctual", "--older-than", "0s") == []

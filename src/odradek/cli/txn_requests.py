@@ -92,7 +92,15 @@ class Cluster:
         if found:
             self._require_coordinators()
         with _refusals_told():
-            return self._transactions.hanging(sorted(self.addresses), found)
+            suspected = self._transactions.hanging(sorted(self.addresses), found)
+        if not suspected:
+            return []
+        # A transaction that has ended meanwhile is unknown to its coordinator, too.
+        still_open, complete = self.open_in({each.partition for each in suspected})
+        if not complete:
+            fail("a partition with an open transaction could not be searched again. Run the command again later")
+        places = {each.place for each in still_open}
+        return [each for each in suspected if each.place in places]
 
     def _require_coordinators(self) -> None:
         """Without one of them, transactions that it knows, and may commit later, would look like hanging ones."""

@@ -40,6 +40,8 @@ IDLE = ("Empty", "CompleteCommit", "CompleteAbort")
 OLD_MS = 15 * 60_000
 WITHIN_S = 15.0
 ASK_AGAIN_S = 0.1
+# A broker that does not know yet that it coordinates a transaction lists it no more than the coordinator before.
+COORDINATORS_SETTLE_S = 1.0
 TRANSACTION_KEY = 1
 # A retry may succeed.
 _LATER = (
@@ -84,6 +86,11 @@ class Open:
     producer_epoch: int
     coordinator_epoch: int
     last_ms: int
+
+    @property
+    def place(self) -> tuple[TopicPartition, int]:
+        """Stays the same while the transaction is open."""
+        return self.partition, self.start_offset
 
 
 class Transactions:
@@ -231,8 +238,18 @@ class Transactions:
             return {}
         return {each.producer_id: each for broker in brokers for each in self.listed_by(broker, producer_ids=ids)}
 
-    def hanging(self, brokers: Iterable[int], found: Sequence[Open]) -> list[Open]:
-        """Those that no coordinator knows, or whose coordinator does not know that this partition is part of them."""
+    def hanging(self, brokers: Sequence[int], found: Sequence[Open]) -> list[Open]:
+        """Those that no coordinator knows, or whose coordinator does not know that this partition is part of them.
+
+        Asks twice: between two coordinators, a transaction is unknown to both for a moment.
+        """
+        suspected = self._unknown(brokers, found)
+        if suspected:
+            time.sleep(COORDINATORS_SETTLE_S)
+            suspected = self._unknown(brokers, suspected)
+        return suspected
+
+    def _unknown(self, brokers: Iterable[int], found: Sequence[Open]) -> list[Open]:
         known: set[tuple[int, TopicPartition]] = set()
         for producer_id, owner in self.owners(brokers, found).items():
             described = self.described(owner.transactional_id)
