@@ -33,6 +33,9 @@ class LoopClock:
     def monotonic_ms(self) -> int:
         return round(self._loop.time() * 1000)
 
+    def monotonic_ns(self) -> int:
+        return round(self._loop.time() * 1_000_000_000)
+
     def wall_ms(self) -> int:
         return WALL_START_MS + self.monotonic_ms()
 
