@@ -45,7 +45,7 @@ def test_a_key_that_was_put_back_is_taken_again():
     assert due.take(10, 1) == ["a"]
 
 
-def test_no_more_keys_are_looked_at_than_asked_for_and_those_that_are_not_due_are_not_looked_at():
+def test_no_more_keys_are_looked_at_than_asked_for_and_none_that_cannot_be_due():
     looked: list[int] = []
     deadlines = dict.fromkeys(range(1000), 10)
 

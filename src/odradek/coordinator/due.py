@@ -1,4 +1,4 @@
-"""Which keys are due, found without a look at those that are not: there may be millions."""
+"""Which keys are due. A check looks only at keys that may be due: there may be millions of others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Due(Generic[K]):
         return bool(self._heap) and self._heap[0][0] <= now_ms
 
     def take(self, now_ms: int, looks: int) -> list[K]:
-        """The first keys that are due, after a look at no more than so many. The caller puts back those that stay."""
+        """The first keys that are due, after a look at no more than so many. The caller puts back keys that stay."""
         taken: list[K] = []
         while looks > 0 and self.may_have(now_ms):
             looks -= 1
