@@ -183,8 +183,8 @@ class Engine(Generic[S]):
         for batch in fitting(records, self._writer.batch_bytes_max):
             base = self._append_batch(batch, producer)
             self.written_up_to = Offset(base + len(batch))
-            for at, change in zip(range(base, base + len(batch)), replayed, strict=False):
-                self.shard.replay(change, Offset(at), producer_id)
+            for offset, change in zip(range(base, base + len(batch)), replayed, strict=False):
+                self.shard.replay(change, Offset(offset), producer_id)
 
     def _append_batch(self, records: Sequence[Record], producer: Producer | None) -> Offset:
         if producer is None:
