@@ -144,7 +144,7 @@ def test_offsets_of_a_deleted_topic_are_removed_however_long_their_names_are(gro
 
 
 def test_one_commit_of_very_many_partitions_is_accepted(groups):
-    """Kafka refuses it with UNKNOWN_SERVER_ERROR, at every retry."""
+    """In one batch it would be refused at every retry."""
     assert groups.commit("g" * 200) == {ErrorCode.NONE}
     assert groups.committed("g" * 200) == MANY
     groups.assert_batches_fit()
@@ -192,7 +192,7 @@ def joined(groups: Groups) -> str:
 
 
 def test_an_assignment_that_fits_into_no_batch_is_refused_and_its_member_can_leave(groups):
-    """As in Kafka: one record holds the whole group."""
+    """One record holds the whole group."""
     member_id = joined(groups)
     request = SyncGroupRequest(
         group_id="wide",
