@@ -13,9 +13,10 @@ The option of the field `every_ms` has the name `every.ms`. Types: str, int, flo
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -76,6 +77,31 @@ def option(
 
 def at_least(least: float) -> Check:
     return lambda value: None if value >= least else f"must be at least {least:g}"
+
+
+def patterns(found: Sequence[str]) -> str | None:
+    """What is wrong with regular expressions."""
+    for each in found:
+        try:
+            re.compile(each)
+        except re.error as wrong:
+            return f"has {each!r}, which is not a regular expression: {wrong}"
+    return None
+
+
+def one_of(known: Collection[str], told: str) -> Check:
+    """Of a list: each is known. `told` names the known ones."""
+
+    def check(found: list[str]) -> str | None:
+        wrong = sorted(set(found) - set(known))
+        return f"has {wrong[0]!r}; {told}" if wrong else None
+
+    return check
+
+
+def topic_part(text: str) -> str | None:
+    """A part of a topic's name."""
+    return None if re.fullmatch(r"[A-Za-z0-9._-]+", text) else "must consist of letters, digits, '.', '_' and '-'"
 
 
 def not_empty(value: Any) -> str | None:  # noqa: ANN401

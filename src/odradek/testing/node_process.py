@@ -14,9 +14,9 @@ from typing import cast
 from odradek.node.process import NodeFailed
 from odradek.testing.nursery import Command, Done, Order, Ready, receive, send, the_nursery
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 60.0
-ORDER_TIMEOUT_S = 30.0
+ORDER_TIMEOUT_S = 120.0
 HEARD_EVERY_S = 0.005
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from odradek.connect.java_numbers import float_text, integer_of, parsed_float, parsed_integer, single
-from odradek.connect.literals import iso_text
+from odradek.connect.java_numbers import integer_of, parsed_float, parsed_integer, single
+from odradek.connect.literals import literal_text
 from odradek.connect.options import not_empty, option
 from odradek.connect.records import Field, Kind, Record, Schema
 from odradek.connect.transforms.parts import (
@@ -124,7 +122,7 @@ def cast(schema: Schema | None, value: Any, target: Kind) -> Any:  # noqa: ANN40
     if isinstance(value, dict | list | tuple):
         raise CannotTransform(f"a {type(value).__name__} cannot be cast to {target}")
     if target is Kind.STRING:
-        return _text(schema, value)
+        return literal_text(schema, value)
     if schema is not None and schema.name in LOGICAL and not isinstance(value, Decimal):
         value = to_plain(schema, value)
     try:
@@ -161,17 +159,3 @@ _CASTS: dict[Kind, Callable[[Any, Kind], object]] = {
     Kind.FLOAT64: _float,
     Kind.BOOLEAN: _boolean,
 }
-
-
-def _text(schema: Schema | None, value: Any) -> str:  # noqa: ANN401
-    match value:
-        case bool():
-            return str(value).lower()
-        case float():
-            return float_text(value, is_single=schema is not None and schema.kind is Kind.FLOAT32)
-        case bytes():
-            return base64.b64encode(value).decode()
-        case datetime() | date() | time():
-            return iso_text(value)
-        case _:
-            return str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,6 +59,17 @@ def _as_document(document: object, found: Found, chars_max: int, why: str, *, pr
     except RecursionError:
         return Shown(kind=found.kind, text="", why="it is nested too deep to be shown", schema=found.name, failed=True)
     return Shown(kind=found.kind, text=text, why=why, schema=found.name, is_cut=is_cut)
+
+
+def _shown(
+    read: Callable[[bytes], tuple[Found, Any]], data: bytes, chars_max: int, kind: str, *, pretty: bool
+) -> Shown:
+    """The document of a decoder that a person has chosen."""
+    try:
+        found, document = read(data)
+    except Undecodable as wrong:
+        return as_hex(data, chars_max, f"not decoded as {kind}: {wrong}", pretty=pretty, failed=True)
+    return _as_document(document, found, chars_max, f"decoded as {kind}", pretty=pretty)
 
 
 def json_text(document: object, *, pretty: bool) -> str:
@@ -173,11 +184,7 @@ class Avro:
         return self._read(data)[1]
 
     def shown(self, data: bytes, chars_max: int, *, pretty: bool) -> Shown:
-        try:
-            found, document = self._read(data)
-        except Undecodable as wrong:
-            return as_hex(data, chars_max, f"not decoded as Avro: {wrong}", pretty=pretty, failed=True)
-        return _as_document(document, found, chars_max, "decoded as Avro", pretty=pretty)
+        return _shown(self._read, data, chars_max, "Avro", pretty=pretty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +204,4 @@ class Protobuf:
         return self._read(data)[1]
 
     def shown(self, data: bytes, chars_max: int, *, pretty: bool) -> Shown:
-        try:
-            found, document = self._read(data)
-        except Undecodable as wrong:
-            return as_hex(data, chars_max, f"not decoded as Protobuf: {wrong}", pretty=pretty, failed=True)
-        return _as_document(document, found, chars_max, "decoded as Protobuf", pretty=pretty)
+        return _shown(self._read, data, chars_max, "Protobuf", pretty=pretty)

@@ -6,26 +6,20 @@ those of the first attempt. That is exactly once only if both attempts give the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from odradek.streams.graph.expressions import ColumnLike
+from odradek.streams.graph.column_names import expressions_of
 from odradek.streams.graph.nodes import (
-    Aggregate,
-    Filter,
     Fold,
     Frame,
     MapPandas,
     MapRows,
     Node,
     Process,
-    Select,
     Sql,
     StaticJoin,
-    WithColumns,
 )
 from odradek.streams.graph.planning import called
 from odradek.streams.graph.settings import AT_LEAST_ONCE, Settings
-from odradek.streams.graph.sinks import ForeachBatch, ForeachRow, Sink, TopicSink
+from odradek.streams.graph.sinks import ForeachBatch, ForeachRow, Sink
 
 _CHANGING_NAMES = """
     rand randn random randstr uniform uuid shuffle monotonically_increasing_id
@@ -66,23 +60,6 @@ def _why(node: Node) -> str | None:
             return "Spark reads the DataFrame again, and it may have changed"
         case Frame():
             return "its source is not a topic of this application, and may give other rows when it is read again"
-    names = called(_columns(node))
+    names = called((node.query,) if isinstance(node, Sql) else expressions_of(node))
     other = names & CHANGING
     return f"{' and '.join(sorted(other))} give{'s' if len(other) == 1 else ''} other values" if other else None
-
-
-def _columns(node: Node) -> tuple[ColumnLike, ...]:
-    match node:
-        case Filter():
-            return (node.condition,)
-        case Select():
-            return node.columns
-        case WithColumns():
-            return tuple(node.columns.values())
-        case Aggregate():
-            return node.aggregates
-        case Sql():
-            return (node.query,)
-        case TopicSink() if node.headers is not None:
-            return tuple(node.headers.values()) if isinstance(node.headers, Mapping) else (node.headers,)
-    return ()

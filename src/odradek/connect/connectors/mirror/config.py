@@ -12,8 +12,8 @@ from typing import Literal
 
 from odradek.client.java_names import librdkafka_config
 from odradek.client.refused import RefusedConfig
-from odradek.connect.connectors.mirror.names import Filter, Names, patterns
-from odradek.connect.options import at_least, not_empty, option
+from odradek.connect.connectors.mirror.names import Filter, Names
+from odradek.connect.options import at_least, not_empty, option, patterns
 
 CLUSTERS = "Clusters"
 NAMES = "Names"

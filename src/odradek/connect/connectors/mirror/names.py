@@ -102,13 +102,3 @@ class Filter:
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     # Without a pattern nothing matches, the empty name included.
     return re.compile("|".join(f"(?:{each})" for each in patterns) or r"(?!)")
-
-
-def patterns(found: Sequence[str]) -> str | None:
-    """A check of an option: what is wrong with regular expressions."""
-    for each in found:
-        try:
-            re.compile(each)
-        except re.error as wrong:
-            return f"has {each!r}, which is not a regular expression: {wrong}"
-    return None

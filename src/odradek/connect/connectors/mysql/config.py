@@ -6,29 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from odradek.connect.options import Secret, at_least, not_empty, option
+from odradek.connect.options import Secret, at_least, not_empty, one_of, option, patterns, topic_part
 
 SNAPSHOT = "Snapshot"
 TYPES = "Types"
-OPERATIONS = frozenset({"c", "u", "d", "none"})
-
-
-def _patterns(found: list[str]) -> str | None:
-    for each in found:
-        try:
-            re.compile(each)
-        except re.error as wrong:
-            return f"has {each!r}, which is not a regular expression: {wrong}"
-    return None
-
-
-def _operations(found: list[str]) -> str | None:
-    wrong = sorted(set(found) - OPERATIONS)
-    return f"has {wrong[0]!r}; operations are c, u, d or none" if wrong else None
-
-
-def _prefix(text: str) -> str | None:
-    return None if re.fullmatch(r"[A-Za-z0-9._-]+", text) else "must consist of letters, digits, '.', '_' and '-'"
+OPERATIONS = one_of({"c", "u", "d", "none"}, "operations are c, u, d or none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +31,20 @@ class MysqlCdcConfig:
     )
     database_ssl_ca: str | None = option("The file of trusted certificates, in PEM format.", default=None)
     connect_timeout_ms: int = option("How long a connection may take.", default=30_000, check=at_least(1))
-    topic_prefix: str = option("Topics are PREFIX.DATABASE.TABLE.", importance="HIGH", check=_prefix)
-    database_include_list: list[str] = option("Regular expressions of databases.", default=[], check=_patterns)
+    topic_prefix: str = option("Topics are PREFIX.DATABASE.TABLE.", importance="HIGH", check=topic_part)
+    database_include_list: list[str] = option("Regular expressions of databases.", default=[], check=patterns)
     database_exclude_list: list[str] = option(
-        "Regular expressions of databases that are left out.", default=[], check=_patterns
+        "Regular expressions of databases that are left out.", default=[], check=patterns
     )
     table_include_list: list[str] = option(
-        "Regular expressions of DATABASE.TABLE; the default is all tables.", default=[], check=_patterns
+        "Regular expressions of DATABASE.TABLE; the default is all tables.", default=[], check=patterns
     )
     table_exclude_list: list[str] = option(
-        "Regular expressions of DATABASE.TABLE that are left out.", default=[], check=_patterns
+        "Regular expressions of DATABASE.TABLE that are left out.", default=[], check=patterns
     )
-    column_include_list: list[str] = option(
-        "Regular expressions of DATABASE.TABLE.COLUMN.", default=[], check=_patterns
-    )
+    column_include_list: list[str] = option("Regular expressions of DATABASE.TABLE.COLUMN.", default=[], check=patterns)
     column_exclude_list: list[str] = option(
-        "Regular expressions of DATABASE.TABLE.COLUMN that are left out.", default=[], check=_patterns
+        "Regular expressions of DATABASE.TABLE.COLUMN that are left out.", default=[], check=patterns
     )
     snapshot_mode: Literal["initial", "no_data"] = option(
         "initial: first all rows, then changes. no_data: only changes from now on.", default="initial", group=SNAPSHOT
@@ -72,7 +52,7 @@ class MysqlCdcConfig:
     snapshot_fetch_size: int = option("Rows that are read at once.", default=2_000, group=SNAPSHOT, check=at_least(1))
     tombstones_on_delete: bool = option("Write a tombstone after each delete.", default=True)
     skipped_operations: list[str] = option(
-        "Operations that are left out: c, u, d, or none.", default=["none"], check=_operations
+        "Operations that are left out: c, u, d, or none.", default=["none"], check=OPERATIONS
     )
     include_schema_changes: Literal["false"] = option(
         "Changes of tables are followed, but not written to a topic of their own.", default="false"

@@ -6,35 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from odradek.connect.options import Check, Secret, at_least, not_empty, option
+from odradek.connect.options import Secret, at_least, not_empty, one_of, option, patterns, topic_part
 
 SNAPSHOT = "Snapshot"
 TYPES = "Types"
 SLOT = "Replication"
 SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
-OPERATIONS = frozenset({"c", "u", "d", "t", "none"})
-
-
-def _patterns(found: list[str]) -> str | None:
-    for each in found:
-        try:
-            re.compile(each)
-        except re.error as wrong:
-            return f"has {each!r}, which is not a regular expression: {wrong}"
-    return None
+OPERATIONS = one_of({"c", "u", "d", "t", "none"}, "operations are c, u, d, t or none")
 
 
 def _slot_name(name: str) -> str | None:
     return None if SLOT_NAME.fullmatch(name) else "must consist of a-z, 0-9 and _, 63 characters at most"
-
-
-def _operations(found: list[str]) -> str | None:
-    wrong = sorted(set(found) - OPERATIONS)
-    return f"has {wrong[0]!r}; operations are c, u, d, t or none" if wrong else None
-
-
-def _prefix(text: str) -> str | None:
-    return None if re.fullmatch(r"[A-Za-z0-9._-]+", text) else "must consist of letters, digits, '.', '_' and '-'"
 
 
 def _table(text: str | None) -> str | None:
@@ -43,9 +25,6 @@ def _table(text: str | None) -> str | None:
 
 def _channels(found: list[str]) -> str | None:
     return None if found == ["source"] else "can only be source: signals are rows of signal.data.collection"
-
-
-PATTERNS: Check = _patterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +42,20 @@ class PostgresCdcConfig:
     database_sslcert: str | None = option("The file of the client's certificate.", default=None)
     database_sslkey: str | None = option("The file of the client's key.", default=None)
     database_sslrootcert: str | None = option("The file of trusted certificates.", default=None)
-    topic_prefix: str = option("Topics are PREFIX.SCHEMA.TABLE.", importance="HIGH", check=_prefix)
-    schema_include_list: list[str] = option("Regular expressions of schemas.", default=[], check=PATTERNS)
+    topic_prefix: str = option("Topics are PREFIX.SCHEMA.TABLE.", importance="HIGH", check=topic_part)
+    schema_include_list: list[str] = option("Regular expressions of schemas.", default=[], check=patterns)
     schema_exclude_list: list[str] = option(
-        "Regular expressions of schemas that are left out.", default=[], check=PATTERNS
+        "Regular expressions of schemas that are left out.", default=[], check=patterns
     )
     table_include_list: list[str] = option(
-        "Regular expressions of SCHEMA.TABLE; the default is all tables.", default=[], check=PATTERNS
+        "Regular expressions of SCHEMA.TABLE; the default is all tables.", default=[], check=patterns
     )
     table_exclude_list: list[str] = option(
-        "Regular expressions of SCHEMA.TABLE that are left out.", default=[], check=PATTERNS
+        "Regular expressions of SCHEMA.TABLE that are left out.", default=[], check=patterns
     )
-    column_include_list: list[str] = option("Regular expressions of SCHEMA.TABLE.COLUMN.", default=[], check=PATTERNS)
+    column_include_list: list[str] = option("Regular expressions of SCHEMA.TABLE.COLUMN.", default=[], check=patterns)
     column_exclude_list: list[str] = option(
-        "Regular expressions of SCHEMA.TABLE.COLUMN that are left out.", default=[], check=PATTERNS
+        "Regular expressions of SCHEMA.TABLE.COLUMN that are left out.", default=[], check=patterns
     )
     plugin_name: Literal["pgoutput"] = option(
         "The decoder in the server; pgoutput is part of PostgreSQL.", default="pgoutput", group=SLOT
@@ -127,23 +106,23 @@ class PostgresCdcConfig:
         "The topic of heartbeats is this, a dot and topic.prefix.",
         default="__debezium-heartbeat",
         group=SLOT,
-        check=_prefix,
+        check=topic_part,
     )
     provide_transaction_metadata: bool = option(
         "Write an event at the begin and the end of each transaction, and number the events in between.", default=False
     )
     topic_transaction: str = option(
-        "The topic of these events, after topic.prefix and a dot.", default="transaction", check=_prefix
+        "The topic of these events, after topic.prefix and a dot.", default="transaction", check=topic_part
     )
     message_prefix_include_list: list[str] = option(
-        "Regular expressions of the prefixes of logical messages; the default is all.", default=[], check=PATTERNS
+        "Regular expressions of the prefixes of logical messages; the default is all.", default=[], check=patterns
     )
     message_prefix_exclude_list: list[str] = option(
-        "Regular expressions of prefixes that are left out.", default=[], check=PATTERNS
+        "Regular expressions of prefixes that are left out.", default=[], check=patterns
     )
     tombstones_on_delete: bool = option("Write a tombstone after each delete.", default=True)
     skipped_operations: list[str] = option(
-        "Operations that are left out: c, u, d, t (truncate), or none.", default=["t"], check=_operations
+        "Operations that are left out: c, u, d, t (truncate), or none.", default=["t"], check=OPERATIONS
     )
     decimal_handling_mode: Literal["precise", "double", "string"] = option(
         "How numeric is written.", default="precise", group=TYPES
