@@ -11,9 +11,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.client.admin import Admin
 from odradek.testing import Embedded
-from support.connect_service import eventually
+from support.waiting import wait_until
 
 RECORDS, KILLS = 30_000, 3
+# A process starts, or copies all records, in seconds. On a busy machine, each took more than a minute.
+PATIENCE_S = 240.0
 PARTITIONS = 3
 
 
@@ -22,7 +24,7 @@ def serve(bootstrap: str, file: Path) -> tuple[subprocess.Popen[bytes], str]:
     command = [sys.executable, "-m", "support.connect_process", bootstrap, str(file), "mirrors"]
     with file.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=log, stderr=log)
-    eventually(lambda: file.exists() or process.poll() is not None, "the service")
+    wait_until(lambda: file.exists() or process.poll() is not None, "the service", within_s=PATIENCE_S)
     return process, file.read_text()
 
 
@@ -76,7 +78,7 @@ def test_a_mirror_that_is_killed_repeats_and_loses_nothing(tmp_path: Path) -> No
                 def is_further(wanted: int = wanted) -> bool:
                     return sum(map(len, values(there, "west.numbers").values())) >= wanted
 
-                eventually(is_further)
+                wait_until(is_further, "more records are copied", within_s=PATIENCE_S)
             finally:
                 process.kill()
                 process.wait()
