@@ -21,7 +21,8 @@ from odradek.cli.main import main
 from odradek.client.admin import Admin
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.lock import AppLock
-from odradek.pipeline.recording import AppRecord, QueryRecord, Tenure
+from odradek.pipeline.query_record import QueryRecord
+from odradek.pipeline.recording import AppRecord, Tenure
 from support.scraping import scrape_until
 
 APP = """

@@ -15,7 +15,8 @@ import pytest
 
 from odradek.pipeline.layout import Layout, applications
 from odradek.pipeline.lock import AlreadyRunning, AppLock, holder_of
-from odradek.pipeline.recording import AppRecord, QueryRecord, StateFigures, Tenure, recorded, told
+from odradek.pipeline.query_record import QueryRecord
+from odradek.pipeline.recording import AppRecord, StateFigures, Tenure, recorded, told
 
 PROGRESS = {
     "batchId": 7,

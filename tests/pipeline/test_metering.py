@@ -16,7 +16,8 @@ from odradek.pipeline import metering
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.metering import Metering
 from odradek.pipeline.progress_reports import batches_after
-from odradek.pipeline.recording import QueryRecord, StateFigures, Tenure, recorded
+from odradek.pipeline.query_record import QueryRecord
+from odradek.pipeline.recording import StateFigures, Tenure, recorded
 from support.waiting import wait_until
 
 PATIENCE_S = 60.0

@@ -22,7 +22,7 @@ from odradek.monitor.registry import Reading, Registry
 from odradek.pipeline.behind import Behind, behind
 from odradek.pipeline.keeping_up import MicroBatch
 from odradek.pipeline.layout import Layout
-from odradek.pipeline.recording import QueryRecord
+from odradek.pipeline.query_record import QueryRecord
 
 logger = logging.getLogger(__name__)
 

@@ -14,12 +14,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.pipeline.keeping_up import MicroBatch, Pace, micro_batch
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.lock import AppLock
 from odradek.pipeline.progress_reports import batches_after
+from odradek.pipeline.query_record import QueryRecord, QueryState
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 EVERY_S = 1.0
 ERROR_CHARS_MAX = 4_000
 _log = logging.getLogger("odradek.pipeline")
-
-QueryState = Literal["starting", "waiting", "working", "stopped", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,26 +53,6 @@ class Watched(Protocol):
 
     def figures(self) -> StateFigures | None:
         """None where Spark keeps the state: then Spark's progress has the figures."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRecord:
-    name: str
-    state: QueryState
-    batch: int | None = None  # the last one that is done
-    input_rows_per_s: float | None = None
-    processed_rows_per_s: float | None = None
-    batch_ms: int | None = None
-    planning_ms: int | None = None
-    execution_ms: int | None = None
-    watermark: str | None = None  # where Spark's own operators run the query
-    event_time: str | None = None
-    state_rows: int | None = None
-    state_bytes: int | None = None
-    late_rows: int | None = None
-    warning: str | None = None  # why it does not keep up
-    error: str | None = None
-    at: str | None = None  # when that batch began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

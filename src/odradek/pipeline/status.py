@@ -10,7 +10,8 @@ from odradek.client.first_records import FirstRecords
 from odradek.pipeline.behind import Behind, behind
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.lock import Holder, holder_of
-from odradek.pipeline.recording import AppRecord, QueryRecord
+from odradek.pipeline.query_record import QueryRecord
+from odradek.pipeline.recording import AppRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from odradek.client.admin import Admin
 from odradek.pipeline.behind import Behind
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.lock import AlreadyRunning, AppLock
-from odradek.pipeline.recording import AppRecord, QueryRecord
+from odradek.pipeline.query_record import QueryRecord
+from odradek.pipeline.recording import AppRecord
 from odradek.pipeline.status import status
 from odradek.streams import App
 from odradek.streams.engine.store import ShardStore

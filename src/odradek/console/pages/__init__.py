@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from odradek.console.frame import Page
-from odradek.console.pages import alerts, brokers, connect, groups, overview, quorum, topics, transactions
+from odradek.console.pages import (
+    alerts,
+    brokers,
+    connect,
+    groups,
+    overview,
+    quorum,
+    streams,
+    topics,
+    transactions,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -14,4 +24,5 @@ PAGES: tuple[Page, ...] = (
     groups.PAGE,
     transactions.PAGE,
     connect.PAGE,
+    streams.PAGE,
 )

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.client.admin import Admin
+from odradek.client.records import ClientError
 from odradek.pipeline.layout import Layout, markers_of
 from odradek.pipeline.lock import AppLock
 from odradek.pipeline.recording import AppRecord
 from odradek.streams.graph.graph import Graph
 from odradek.streams.graph.planning import plan
 from odradek.streams.graph.sinks import Materialize
+from odradek.streams.run.announcing import forget
 from odradek.streams.run.views.store import locked
 
 
@@ -73,6 +75,8 @@ def carry_out(reset: ResetPlan, cluster: Admin) -> None:
 
     What another reset has taken away since the plan was made is no longer missed.
     """
+    with suppress(ClientError):  # it is only shown
+        forget(cluster, reset.layout.app)
     with ExitStack() as held:
         held.callback(AppLock(reset.layout).release)
         for store in filter(Path.exists, reset.views):

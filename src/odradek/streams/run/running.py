@@ -21,6 +21,7 @@ from odradek.streams.graph.application import Application
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import Materialize
+from odradek.streams.run.announcing import announcing
 from odradek.streams.run.checkpoint_steps import keep_to_the_steps
 from odradek.streams.run.committed import await_committed
 from odradek.streams.run.guarantees import deciding
@@ -267,6 +268,7 @@ def run(app: Application, settings: Settings, session: SparkSession | None, gues
         except CannotListen as taken:
             raise StreamsError(str(taken.strerror)) from taken
         progress.measured(metrics)
+        stack.enter_context(announcing(app, settings, metrics.url))
         signals = stack.enter_context(Signals(progress.stopping))
         running = stack.enter_context(start(app, settings, session, signals=signals, meter=meter, guest=guest))
         stack.enter_context(meter.measuring_lag(settings.bootstrap, librdkafka_config(settings.config)))

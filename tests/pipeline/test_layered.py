@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.streams.run.layered import BOX_GAP, Box, _spread, arrange
+from odradek.pipeline.layered import BOX_GAP, Box, _spread, arrange
 
 
 def boxes(names: str) -> list[Box]:
