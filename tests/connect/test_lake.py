@@ -113,6 +113,27 @@ def test_kill_before_and_after_the_commit_loses_and_repeats_nothing(
     assert numbers(tmp_path, form) != list(range(31))
 
 
+@pytest.mark.parametrize(("point", "files"), [("joined-files", 2), ("joined-commit", 1)])
+def test_kill_before_and_after_the_commit_of_a_compaction_loses_and_repeats_nothing(
+    tmp_path: Path, point: str, files: int
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "support.killed_lake_writer", str(tmp_path), "iceberg", point]
+    killed = subprocess.run(command, cwd=Path(__file__).parents[1], check=False, capture_output=True)
+    assert killed.returncode == -9, killed.stderr.decode()
+    assert numbers(tmp_path, "iceberg") == list(range(20))
+    assert files_of_iceberg(tmp_path) == files
+    sink = lake_sink(tmp_path, "iceberg", committed=10, iceberg_compact_every=1)
+    sink.write(rows(10, 25))
+    sink.flush(now=True)
+    assert numbers(tmp_path, "iceberg") == list(range(25))
+    assert files_of_iceberg(tmp_path) == 1
+
+
+def files_of_iceberg(path: Path) -> int:
+    with pyiceberg.catalog.load_catalog("odradek", type="sql", uri=f"sqlite:///{path}/catalog.db") as catalog:
+        return len(list(catalog.load_table("lake.t").scan().plan_files()))
+
+
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_a_task_that_was_replaced_cannot_append(tmp_path: Path, form: str) -> None:
     old, new = (lake_sink(tmp_path, form, committed=None) for _ in range(2))
@@ -150,6 +171,31 @@ def _flushed(path: Path, **limits: int) -> bool:
     sink = lake_sink(path, "parquet", committed=None, **limits)
     sink.write(rows(0, 10))
     return sink.flush(now=False) and len(list(path.glob("t/*.parquet"))) == 1
+
+
+def test_compaction_joins_the_files_of_each_partition_of_an_iceberg_table(tmp_path: Path) -> None:
+    sink = lake_sink(tmp_path, "iceberg", committed=None, iceberg_compact_every=4, partition_fields=["parity"])
+    for n in range(4):
+        sink.write([row(n, **{"late": n} if n == 3 else {})])  # the last one has a new column
+        sink.flush(now=True)
+        sink.group_offsets = {("t", 0): n + 1}
+    assert files_of_iceberg(tmp_path) == 2
+    assert [(each["n"], each["late"]) for each in stored(tmp_path, "iceberg")] == [
+        (0, None),
+        (1, None),
+        (2, None),
+        (3, 3),
+    ]
+
+
+def test_storage_that_a_format_does_not_reach_is_refused_with_what_to_write() -> None:
+    for form, path, why in (
+        ("parquet", "hdfs://h/lake", "use format=delta"),
+        ("iceberg", "hdfs://h/lake", "use format=delta"),
+        ("parquet", "webhdfs://h/lake", "s3:// or hdfs://"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            lake_sink(path, form, committed=None)
 
 
 def test_compaction_joins_the_files_of_a_delta_table(tmp_path: Path) -> None:

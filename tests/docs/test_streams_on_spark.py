@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pyarrow.fs import S3FileSystem
 
 from docs.pages import DOCS, ROOT, STREAMS, Block, Terminal, application, blocks, import_path_restored
 from odradek.pipeline.errors import StreamsError
@@ -19,7 +20,9 @@ from odradek.streams.compile.compiling import Compilation
 from odradek.streams.compile.context import Place
 from odradek.streams.compile.topology.assembling import Assembly
 from odradek.streams.compile.topology.levels import topology
+from odradek.streams.graph.sinks import LakeTable
 from odradek.streams.run.delivering import check_sinks
+from odradek.streams.run.tables import opened
 
 pytest.importorskip("fastavro")
 PAGE = {page.stem: page for page in STREAMS}
@@ -107,6 +110,37 @@ def test_view_is_readable_from_python_and_over_http(spark, odradek, tmp_path: Pa
         [commands] = blocks(page, "sh")
         [answer] = blocks(page, "text")
         assert terminal.run(commands).endswith(answer.text.strip())
+
+
+def test_recipes_of_the_page_write_each_row_once(spark, odradek, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """All targets in one run: local Parquet, Delta Lake, Iceberg, S3."""
+    moto = pytest.importorskip("moto.server", reason="moto is not installed (requirements/dev.in)")
+    pytest.importorskip("deltalake")
+    pytest.importorskip("pyiceberg")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        address = "http://{}:{}".format(*server.get_host_and_port())
+        for name, value in {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}.items():
+            monkeypatch.setenv(name, value)
+        S3FileSystem(endpoint_override=address, allow_bucket_creation=True).create_dir("lake")
+        page = tmp_path / "tables-in-files.md"
+        page.write_text(PAGE["tables-in-files"].read_text().replace("http://127.0.0.1:9000", address))
+        monkeypatch.chdir(tmp_path)
+        with Terminal(tmp_path, odradek.bootstrap_servers) as terminal:
+            for number in (1, 2):
+                order = {"id": str(number), "customer": "ann", "amount": 1.5, "at": f"2026-11-1{number}T12:00:00Z"}
+                terminal.run(Block("sh", f"echo '{json.dumps(order)}' | odradek produce orders"))
+        app = loaded(page, tmp_path)
+        for _ in range(2):
+            app.start(session=spark, bootstrap=odradek.bootstrap_servers, trigger_available_now=True).stop()
+        sinks = [sink for sink in app.graph.sinks if isinstance(sink, LakeTable)]
+        for sink in sinks:
+            assert sorted(opened(sink, app.settings).rows()["id"].to_pylist()) == ["1", "2"], sink.path
+        assert len(sinks) == 4
+        assert len(list(tmp_path.glob("lake/orders/day=2026-11-11/*.parquet"))) == 1
+    finally:
+        server.stop()
 
 
 def test_example_test_of_the_testing_page_passes(odradek_test_driver, tmp_path: Path):

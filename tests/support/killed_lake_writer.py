@@ -1,6 +1,7 @@
 """Writes with the lake sink and kills itself at a point: `python -m support.killed_lake_writer PATH FORMAT POINT`.
 
-The points: `files`, when the data files are written and nothing is committed; `commit`, right after the commit.
+The points: `files`, when the data files are written and nothing is committed; `commit`, right after the commit;
+`joined-files` and `joined-commit`, the same in the compaction after the append.
 """
 
 from __future__ import annotations
@@ -44,8 +45,14 @@ def arm(path: str, form: str, point: str) -> None:
 
             commit = Table._do_commit
 
+            calls = []
+
             def committed(*given: object, **more: object) -> None:
-                if point == "commit":
+                calls.append(1)
+                if point.startswith("joined") and len(calls) == 1:
+                    commit(*given, **more)  # the append
+                    return
+                if point.endswith("commit"):
                     commit(*given, **more)
                 die()
 
@@ -54,7 +61,7 @@ def arm(path: str, form: str, point: str) -> None:
 
 if __name__ == "__main__":
     path, form, point = sys.argv[1:]
-    sink = lake_sink(path, form, committed=None)
+    sink = lake_sink(path, form, committed=None, iceberg_compact_every=1 if point.startswith("joined") else 0)
     sink.write(rows(0, 10))
     sink.flush(now=True)
     sink.group_offsets = {("t", 0): 10}

@@ -70,6 +70,21 @@ class Columns:
         self._waiting = waiting
         return pa.table(found) if found else pa.table({"": pa.nulls(len(rows))}).select([])
 
+    def typed(self, rows: pa.Table) -> pa.Table:
+        """Columns that have types already, with the types that are stored. Raises DoesNotFit."""
+        found = {}
+        for field in rows.schema:
+            kind = self._stored.get(field.name, stored_type(field.type))
+            try:
+                found[field.name] = rows.column(field.name).cast(kind)
+            except ARROW_ERRORS as failed:
+                raise DoesNotFit(
+                    f"the column {field.name!r} is {field.type}, but {kind} in the table: {failed}"
+                ) from None
+            if field.name not in self._stored:
+                self._waiting[field.name] = kind
+        return pa.table(found)
+
     def _type(
         self, name: str, values: list[Any], declared: Mapping[str, pa.DataType], waiting: dict[str, pa.DataType]
     ) -> pa.DataType:

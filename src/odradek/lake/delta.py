@@ -80,6 +80,10 @@ class DeltaTable:
         if self._compact_every and self._appends % self._compact_every == 0:
             self._compact()
 
+    def rows(self) -> pa.Table:
+        table = self._open()
+        return pa.table({}) if table is None else table.to_pyarrow_table()
+
     def _compact(self) -> None:
         """Joins small files. Another writer may be faster: then a later append does it."""
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ PROPERTIES = {
     "write.metadata.previous-versions-max": "50",
 }
 PREFIX = "odradek.span."
+_log = logging.getLogger("odradek.lake")
 OUTAGES = (OSError, SQLAlchemyError)
 
 
@@ -52,10 +54,14 @@ def catalog_of(storage: Storage, options: Mapping[str, str]) -> Catalog:
 
 
 class IcebergTable:
-    def __init__(self, catalog: Catalog, namespace: str, name: str, partition_by: Sequence[str]) -> None:
+    def __init__(
+        self, catalog: Catalog, namespace: str, name: str, partition_by: Sequence[str], compact_every: int = 0
+    ) -> None:
         self._catalog = catalog
         self._name = (namespace, name.replace(".", "_"))
         self._by = list(partition_by)
+        self._compact_every = compact_every
+        self._appends = 0
         self._known: dict[str, Span | None] = {}
 
     def _open(self) -> Any:  # noqa: ANN401 (a table of the library, or None)
@@ -99,6 +105,24 @@ class IcebergTable:
             commit_or_retry(attempt, stored, self._known, parts, CommitFailedException)
         except OUTAGES as failed:
             raise TableUnavailable(f"{'.'.join(self._name)}: {failed}") from failed
+        self._appends += 1
+        if self._compact_every and self._appends % self._compact_every == 0:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Another writer may be faster, or the storage may fail: then a later append does it."""
+        from odradek.lake.iceberg_compaction import compact
+
+        try:
+            joined, added = compact(self._open())
+        except (CommitFailedException, TableUnavailable, *OUTAGES) as failed:
+            _log.info("compacting %s: %s", ".".join(self._name), failed)
+        else:
+            _log.info("compacted %s: %s files into %s", ".".join(self._name), joined, added)
+
+    def rows(self) -> pa.Table:
+        table = self._open()
+        return pa.table({}) if table is None else table.scan().to_arrow()
 
     def _created(self, columns: pa.Schema) -> Any:  # noqa: ANN401
         with suppress(NamespaceAlreadyExistsError, TableAlreadyExistsError, CommitFailedException):  # by another task

@@ -70,6 +70,18 @@ class ParquetTable:
         except OSError as failed:
             raise TableUnavailable(str(failed)) from failed
 
+    def rows(self) -> pa.Table:
+        columns = self.columns()
+        if columns is None:
+            return pa.table({})
+        import pyarrow.dataset as ds
+
+        folders = ds.partitioning(pa.schema([columns.field(name) for name in self._by]), flavor="hive")
+        found = ds.dataset(
+            self._files.root, filesystem=self._files.system, schema=columns, partitioning=folders, format="parquet"
+        )
+        return found.to_table()
+
     def _append(self, part: Part) -> None:
         manifest = self._manifest(part.source)
         if manifest is not None and manifest.span == part.span:

@@ -1,4 +1,4 @@
-"""Where tables are: a directory, or a bucket of S3 or of a server that speaks its protocol."""
+"""Where tables are: a directory, a bucket of S3 or of a server that speaks its protocol, or HDFS."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-S3 = "s3://"
+S3, HDFS = "s3://", "hdfs://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """`path` is a directory or `s3://bucket/prefix`. Without keys, S3 takes them from the environment."""
+    """`path` is a directory, `s3://bucket/prefix` or `hdfs://namenode:8020/folder`.
+
+    Without keys, S3 takes them from the environment.
+    """
 
     path: str
     endpoint: str | None = None
@@ -27,6 +31,17 @@ class Storage:
     @property
     def is_s3(self) -> bool:
         return self.path.startswith(S3)
+
+    @property
+    def is_local(self) -> bool:
+        return not self.path.startswith((S3, HDFS))
+
+    def check(self, form: str) -> None:
+        """ValueError for a storage that the libraries of a format do not reach without Java."""
+        if self.path.startswith(HDFS) and form != "delta":
+            raise ValueError(f"format={form} reaches hdfs:// only with Java: use format=delta")
+        if self.is_local and "://" in self.path:
+            raise ValueError(f"{self.path}: a table is in a directory, or at s3:// or hdfs://")
 
     def of(self, name: str) -> str:
         """The address of a table."""
@@ -54,7 +69,7 @@ class Storage:
     def files(self, name: str) -> Files:
         """The files of a table that has no library of its own."""
         if not self.is_s3:
-            return Files(fs.LocalFileSystem(), str(Path(self.of(name)).absolute()), is_local=True)
+            return Files(fs.LocalFileSystem(), str(Path(self.of(name)).absolute()), "local")
         scheme, _, host = (self.endpoint or "").rpartition("://")
         named = {
             "endpoint_override": host,
@@ -64,7 +79,7 @@ class Storage:
             "secret_key": self.secret,
         }
         # Buckets are not created: a misspelt name is an error.
-        return Files(fs.S3FileSystem(**_known(named)), self.of(name).removeprefix(S3), is_local=False)
+        return Files(fs.S3FileSystem(**_known(named)), self.of(name).removeprefix(S3), "s3")
 
 
 def _known(named: Mapping[str, str | None]) -> dict[str, str]:
@@ -77,7 +92,7 @@ class Files:
 
     system: fs.FileSystem
     root: str
-    is_local: bool
+    kind: Literal["local", "s3"]
 
     def write_rows(self, name: str, rows: pa.Table) -> None:
         path = self._created(name)
@@ -88,7 +103,7 @@ class Files:
     def write_text(self, name: str, text: str) -> None:
         """Replaces a file as a whole."""
         path = self._created(name)
-        new = path if not self.is_local else f"{path}.new"
+        new = path if self.kind == "s3" else f"{path}.new"
         with self.system.open_output_stream(new) as out:
             out.write(text.encode())
         self._sync(new)
@@ -123,20 +138,20 @@ class Files:
             for info in everything
             if info.path.endswith(suffix) and "/_" not in info.path.removeprefix(self.root) and info.is_file
         ]
-        return max(found, key=lambda info: info.mtime_ns).path if found else None
+        return max(found, key=lambda info: info.mtime_ns or 0).path if found else None
 
     def _created(self, name: str) -> str:
         path = f"{self.root}/{name}"
-        if self.is_local:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        if self.kind != "s3":
+            self.system.create_dir(path.rpartition("/")[0], recursive=True)
         return path
 
     def _sync(self, path: str) -> None:
-        if self.is_local:
+        if self.kind == "local":
             _fsync(path)
 
     def _sync_folder(self, path: str) -> None:
-        if self.is_local:
+        if self.kind == "local":
             _fsync(str(Path(path).parent))
 
 

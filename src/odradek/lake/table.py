@@ -65,6 +65,10 @@ class Table(Protocol):
         """Appends rows and spans in one commit. Creates the table, or adds the columns that it does not have."""
         ...
 
+    def rows(self) -> pa.Table:
+        """All rows."""
+        ...
+
 
 def landed(stored: Mapping[str, Span | None], known: Mapping[str, Span | None], parts: Sequence[Part]) -> bool:
     """Whether an append whose outcome is unknown has happened. Raises TableTakenOver if other spans were stored."""

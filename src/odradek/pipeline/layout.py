@@ -2,6 +2,8 @@
 
     <state dir>/<app>/<query>           a checkpoint of Spark: offsets, commits, state;
     <state dir>/<app>/<query>/shards    the state of the engine;
+    <state dir>/<app>/<query>/tables    rows that wait to be appended to tables of files;
+    <state dir>/<app>/@tables/<query>   the checkpoint whose rows are in the tables;
     <state dir>/<app>/@steps/<query>    the steps that wrote this state;
     <state dir>/<app>/@views/<view>.db  the store of a view;
     <state dir>/<app>/@served/<view>.db the same, of `odradek streams views`;
@@ -46,6 +48,12 @@ class Layout:
 
     def shards(self, query: str) -> str:
         return f"{self.checkpoint(query)}/shards"
+
+    def tables(self, query: str) -> str:
+        return f"{self.checkpoint(query)}/tables"
+
+    def owner_of_tables(self, query: str) -> Path:
+        return self.folder / "@tables" / query
 
     def steps(self, query: str) -> Path:
         return self.folder / "@steps" / query

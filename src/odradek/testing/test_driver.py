@@ -27,8 +27,10 @@ from odradek.client.admin import Admin
 from odradek.pipeline.layout import Layout
 from odradek.spark.session import local_session
 from odradek.streams.graph.nodes import Topic
-from odradek.streams.graph.sinks import DeadLetters, LateRows, Materialize, TopicSink
+from odradek.streams.graph.settings import Settings
+from odradek.streams.graph.sinks import DeadLetters, LakeTable, LateRows, Materialize, TopicSink
 from odradek.streams.run.running import RunningApp, start
+from odradek.streams.run.tables import opened
 from odradek.testing.embedded import Embedded
 from odradek.testing.records import InputTopic, OutputTopic, key_text, moment
 
@@ -136,6 +138,16 @@ class TestDriver:
         """The rows of `materialize(name)`, by key."""
         return View(self, name)
 
+    def table(self, path: str) -> list[dict[str, Any]]:
+        """The rows of `to_table(path)`, in no particular order. A test has the tables in a directory of its own."""
+        self.settle()
+        for sink in self.app.graph.sinks:
+            if isinstance(sink, LakeTable) and sink.path == path:
+                rows: list[dict[str, Any]] = opened(sink, self._settings).rows().to_pylist()
+                return rows
+        written = (sink.path for sink in self.app.graph.sinks if isinstance(sink, LakeTable))
+        raise KeyError(f"the application writes no table {path!r}, only {_listed(written)}")
+
     # --- life cycle
 
     def settle(self) -> None:
@@ -156,14 +168,18 @@ class TestDriver:
         if self._running is None:
             for query in self.app.queries():
                 self._tick_directory(query.name).mkdir(parents=True, exist_ok=True)
-            settings = self.app.settings.over(
-                bootstrap=self.bootstrap,
-                state_dir=str(self._directory / "state"),
-                ticks=str(self._directory / "ticks"),
-                config={},  # TLS and passwords of the application are for another broker
-            )
-            self._running = start(self.app.application, settings, self._session, available_now=False)
+            self._running = start(self.app.application, self._settings, self._session, available_now=False)
         return self._running
+
+    @property
+    def _settings(self) -> Settings:
+        return self.app.settings.over(
+            bootstrap=self.bootstrap,
+            state_dir=str(self._directory / "state"),
+            tables=str(self._directory / "tables"),
+            ticks=str(self._directory / "ticks"),
+            config={},  # TLS and passwords of the application are for another broker
+        )
 
     def _tick(self, directory: Path, time: datetime) -> None:
         unfinished = directory / f"_{self._ticks}"  # Spark ignores names that begin with _

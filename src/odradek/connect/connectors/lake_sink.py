@@ -18,7 +18,8 @@ from odradek.connect.interface import BadRecord, RetriableError, Sink, TopicPart
 from odradek.connect.options import Secret, at_least, not_empty, option
 from odradek.connect.records import Record, Schema, TopicPlace
 from odradek.lake.columns import Columns, DoesNotFit
-from odradek.lake.parquet import ParquetTable
+from odradek.lake.names import Format
+from odradek.lake.opening import Tables
 from odradek.lake.storage import Storage
 from odradek.lake.table import Part, Span, Table, TableUnavailable
 
@@ -30,10 +31,8 @@ _PLACE_TYPES = (pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeSinkConfig:
-    path: str = option("Where the tables are: a directory, or s3://bucket/prefix.", importance="HIGH", check=not_empty)
-    format: Literal["parquet", "delta", "iceberg"] = option(
-        "The format of the tables.", default="parquet", importance="HIGH"
-    )
+    path: str = option("A directory, or a URL: s3:// or hdfs://.", importance="HIGH", check=not_empty)
+    format: Format = option("The format of the tables.", default="parquet", importance="HIGH")
     table_name_format: str = option("The table's name; ${topic} is the topic.", default="${topic}")
     partition_fields: list[str] = option("Divide a table by the values of these fields.", default=[])
     partition_time: Literal["none", "year", "month", "day", "hour"] = option(
@@ -57,6 +56,9 @@ class LakeSinkConfig:
     behavior_on_null_values: Literal["ignore", "fail"] = option("What a tombstone does.", default="fail")
     delta_compact_every: int = option(
         "Join the small files of a Delta table after this many appends; 0: never.", default=0, check=at_least(0)
+    )
+    iceberg_compact_every: int = option(
+        "Join the small files of an Iceberg table after this many appends; 0: never.", default=0, check=at_least(0)
     )
     iceberg_namespace: str = option("The namespace of the Iceberg tables.", default="lake")
     iceberg_catalog: dict[str, str] = option(
@@ -90,23 +92,29 @@ class LakeSink(Sink[LakeSinkConfig]):
 
     def __init__(self, config: LakeSinkConfig) -> None:
         super().__init__(config)
-        secret = config.s3_secret_access_key
-        self._storage = Storage(
-            path=config.path,
-            endpoint=config.s3_endpoint,
-            region=config.s3_region,
-            key_id=config.s3_access_key_id,
-            secret=secret.reveal() if secret is not None else None,
-        )
         self._tables: dict[str, _Gathering] = {}
         self._schemas: dict[Schema, Schema] = {}
         self._started_at: dict[TopicPartition, int | None] = {}
         self._rows = self._bytes = 0
         self._oldest_s = 0.0
-        self._catalog: Any = None
         time_columns = () if config.partition_time == "none" else (config.partition_time,)
-        self._partition_by = [*config.partition_fields, *time_columns]
-        self._opened("")  # a missing package is an error at once
+        secret = config.s3_secret_access_key
+        self._place = Tables(
+            storage=Storage(
+                path=config.path,
+                endpoint=config.s3_endpoint,
+                region=config.s3_region,
+                key_id=config.s3_access_key_id,
+                secret=secret.reveal() if secret is not None else None,
+            ),
+            format=config.format,
+            partition_by=[*config.partition_fields, *time_columns],
+            delta_compact_every=config.delta_compact_every,
+            iceberg_compact_every=config.iceberg_compact_every,
+            iceberg_namespace=config.iceberg_namespace,
+            iceberg_catalog=config.iceberg_catalog,
+        )
+        self._place.table("")  # a missing package is an error at once
 
     # --- gathering
 
@@ -150,7 +158,7 @@ class LakeSink(Sink[LakeSinkConfig]):
     def _gathering(self, name: str) -> _Gathering:
         if name not in self._tables:
             with _outages_told():
-                table = self._opened(name)
+                table = self._place.table(name)
                 self._tables[name] = _Gathering(table, Columns(table.columns()))
         return self._tables[name]
 
@@ -164,21 +172,6 @@ class LakeSink(Sink[LakeSinkConfig]):
 
     def _source(self, place: TopicPartition) -> str:
         return f"{self.connector}/{place[0]}/{place[1]}"
-
-    def _opened(self, name: str) -> Table:
-        match self.config.format:
-            case "delta":
-                from odradek.lake.delta import DeltaTable
-
-                return DeltaTable(self._storage, name, self._partition_by, self.config.delta_compact_every)
-            case "iceberg":
-                from odradek.lake.iceberg import IcebergTable, catalog_of
-
-                if self._catalog is None:
-                    self._catalog = catalog_of(self._storage, self.config.iceberg_catalog)
-                return IcebergTable(self._catalog, self.config.iceberg_namespace, name, self._partition_by)
-            case _:
-                return ParquetTable(self._storage, name, self._partition_by)
 
     # --- rows
 

@@ -22,7 +22,9 @@ from odradek.streams.api.topic_nodes import EVENT_TIME, add_dead_letters, add_la
 from odradek.streams.graph.checks import (
     check_appends,
     check_choice,
+    check_emit,
     check_grouped,
+    check_lake_table,
     check_retries,
     check_rows_schema,
     check_time,
@@ -31,6 +33,7 @@ from odradek.streams.graph.checks import (
 from odradek.streams.graph.expressions import ColumnLike, Expression, F, col, lit, sql, suggest_verbs
 from odradek.streams.graph.nodes import (
     Deduplicate,
+    Emit,
     JoinKind,
     MapPandas,
     MapRows,
@@ -43,7 +46,7 @@ from odradek.streams.graph.nodes import (
     StaticFrame,
 )
 from odradek.streams.graph.planning import lateness_of
-from odradek.streams.graph.sinks import ForeachRow
+from odradek.streams.graph.sinks import ForeachRow, LakeTable
 from odradek.streams.graph.windows import Window
 
 if TYPE_CHECKING:
@@ -271,6 +274,37 @@ class Stream(Rows):
             on_error=on_error,
         )
         add_dead_letters(self._app.graph, node, dlq)
+
+    def to_table(
+        self,
+        path: str,
+        *,
+        format: str = "parquet",  # noqa: A002 the word of Spark's writers
+        partition_by: Names = (),
+        gather: Duration = "1 minute",
+        options: Mapping[str, str] | None = None,
+        emit: Emit | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Append the rows to a table of files: "parquet", "delta" or "iceberg", each row exactly once.
+
+        `path` is a directory or `s3://bucket/prefix/table`. Rows wait up to `gather` for others, so that files are few
+        and large; they wait on disk, and are not lost. `options` are those of the connector `lake`, such as
+        `s3.endpoint` and `iceberg.catalog.uri`. The columns are all but the reserved ones.
+        """
+        columns = names(partition_by)
+        check_lake_table(path, format, columns, options or {})
+        self._app.graph.add(
+            LakeTable,
+            name,
+            inputs=(self._node,),
+            path=path,
+            format=format,
+            partition_by=columns,
+            gather=duration(gather),
+            options=dict(options or {}),
+            emit=check_emit(self._node, emit),
+        )
 
     def through(self, topic: str, *, key: Names | None = None, partitions: int | None = None) -> Stream:
         """Write to a topic and go on from it: what follows is a query of its own, with its own state and progress."""

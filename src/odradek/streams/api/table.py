@@ -27,6 +27,13 @@ class Table(Rows):
 
         return Stream(self._app, self._app.graph.add(ToStream, None, inputs=(self._node,)), self._keys)
 
+    def to_table(self, path: str, **_: object) -> None:
+        raise PipelineError(
+            f"a table of the application cannot be written to {path!r}",
+            why="its rows replace each other, and a table in files is appended to",
+            instead=f".to_stream().to_table({path!r}), which appends each change as a row; or .materialize(view)",
+        )
+
     def join(
         self,
         other: Table,

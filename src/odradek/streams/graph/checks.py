@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.lake.names import CATALOG, FORMATS, OPTIONS, divided, unknown_options
 from odradek.pipeline.errors import PipelineError
 from odradek.streams.graph.columns import CARRIED
 from odradek.streams.graph.nodes import (
@@ -191,6 +192,20 @@ def check_emit(node: Node, emit: Emit | None, *, default: Emit | None = None) ->
     if emit == "updates" and reason:
         raise PipelineError(f'emit="updates" is not possible on {trunk.name}', why=reason, instead='emit="final"')
     return emit or ("final" if reason else default or "final")
+
+
+def check_lake_table(path: object, format: str, partition_by: tuple[str, ...], options: Mapping[str, str]) -> None:  # noqa: A002
+    check_choice("format", format, *FORMATS)
+    if not isinstance(path, str) or not divided(path)[1]:
+        raise PipelineError(f"{path!r} is no path of a table", instead='"lake/orders", or "s3://bucket/lake/orders"')
+    if len(set(partition_by)) < len(partition_by):
+        raise PipelineError("partition_by names a column twice", instead="each column once")
+    if unknown := unknown_options(options):
+        raise PipelineError(
+            f"there is no option {unknown[0]!r} of a table", instead=f"{', '.join(OPTIONS)}, {CATALOG}…, as text"
+        )
+    if wrong := next((name for name, value in options.items() if not isinstance(value, str)), None):
+        raise PipelineError(f"the option {wrong} is {options[wrong]!r}, which is no text", instead='text: "10"')
 
 
 def check_key(view: str, key: tuple[str, ...]) -> tuple[str, ...]:

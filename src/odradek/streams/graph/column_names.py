@@ -38,7 +38,7 @@ from odradek.streams.graph.nodes import (
     WithColumns,
     text_of,
 )
-from odradek.streams.graph.sinks import Materialize, TopicSink
+from odradek.streams.graph.sinks import LakeTable, Materialize, TopicSink
 
 Columns = tuple[str, ...] | None
 
@@ -92,6 +92,8 @@ def key_columns(node: Node) -> tuple[tuple[str, ...], ...]:
             return (node.keys,)
         case Rekey() | TopicSink() | Materialize():
             return (node.key,)
+        case LakeTable():
+            return (node.partition_by,)
         case Deduplicate():
             return (node.on,)
         case StreamJoin() | StreamTableJoin() | TableTableJoin():

@@ -36,7 +36,16 @@ from odradek.streams.graph.nodes import (
     WithColumns,
     text_of,
 )
-from odradek.streams.graph.sinks import DeadLetters, ForeachBatch, ForeachRow, LateRows, Materialize, Sink, TopicSink
+from odradek.streams.graph.sinks import (
+    DeadLetters,
+    ForeachBatch,
+    ForeachRow,
+    LakeTable,
+    LateRows,
+    Materialize,
+    Sink,
+    TopicSink,
+)
 
 FOREIGN = (Frame, StaticFrame, StaticJoin, Sql, ForeachBatch)
 _FOREIGN_NAMES = """
@@ -118,6 +127,8 @@ def plan(graph: Graph, *, state_on_disk: bool = True) -> tuple[Query, ...]:
     The engine keeps state in files that all executors reach. Where only Spark can reach the state directory, as in an
     object store, queries with state are Spark's.
     """
+    if not state_on_disk:
+        _check_no_table(graph)
     queries: dict[str, Query] = {}
     for sinks in _connected(graph.sinks):
         foreign = foreign_step(sinks) or (None if state_on_disk else _stateful_step(sinks))
@@ -130,6 +141,18 @@ def plan(graph: Graph, *, state_on_disk: bool = True) -> tuple[Query, ...]:
             _check_no_circle(query)
             queries[query.name] = query
     return in_order_of_flow(queries.values())
+
+
+def _check_no_table(graph: Graph) -> None:
+    for sink in graph.sinks:
+        if isinstance(sink, LakeTable):
+            raise PipelineError(
+                f"{sink.name} needs a state directory that is a path",
+                why="the rows for a table are gathered in files there, and only Spark reaches this one",
+                instead="state_dir= of a directory that driver and executors share, or .to(topic), and the connector "
+                "lake from that topic",
+                origin=sink.origin,
+            )
 
 
 def _check_sinks_of_spark(sinks: Iterable[Sink], foreign: Node) -> None:

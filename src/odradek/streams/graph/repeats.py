@@ -19,7 +19,7 @@ from odradek.streams.graph.nodes import (
 )
 from odradek.streams.graph.planning import called
 from odradek.streams.graph.settings import AT_LEAST_ONCE, Settings
-from odradek.streams.graph.sinks import ForeachBatch, ForeachRow, Sink
+from odradek.streams.graph.sinks import ForeachBatch, ForeachRow, LakeTable, Sink
 
 _CHANGING_NAMES = """
     rand randn random randstr uniform uuid shuffle monotonically_increasing_id
@@ -33,6 +33,8 @@ def guarantee(sink: Sink, settings: Settings) -> str:
     """What a sink guarantees, in a sentence."""
     if isinstance(sink, ForeachRow | ForeachBatch):
         return "at least once: the function is called again when a micro-batch is repeated"
+    if isinstance(sink, LakeTable):
+        return "exactly once: the number of the micro-batch is in the commit of its rows"
     if settings.delivery == AT_LEAST_ONCE:
         return f"at least once: the application has delivery={AT_LEAST_ONCE!r}"
     if (why := why_different(sink)) is not None:

@@ -37,6 +37,7 @@ class Settings:
     metrics: str | None = None  # where `run` serves /metrics, as host:port; "off"; None: 127.0.0.1:9464 or a free port
     otlp: str | None = None  # a collector that `run` pushes metrics to
     dogstatsd: str | None = None
+    tables: str | None = None  # where tests have the tables of files: a directory instead of the paths of the code
     ticks: str | None = None  # where tests let event time pass: a directory, in it one for each consumer group
 
     def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is

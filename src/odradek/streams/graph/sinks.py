@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -93,6 +94,29 @@ class ForeachBatch(Sink):
     @property
     def summary(self) -> str:
         return shown(self.function)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LakeTable(Sink):
+    """A table of Parquet, Delta Lake or Iceberg, which rows are appended to."""
+
+    path: str
+    format: str
+    partition_by: tuple[str, ...]
+    gather: timedelta  # the longest that a row waits for others
+    options: Mapping[str, str] = field(repr=False)  # may have passwords
+
+    kind: ClassVar[str] = "to_table"
+
+    @property
+    def folder(self) -> str:
+        """Where its rows wait. Rows for another path must not get there if the code gives its name to another table."""
+        return f"{self.name}-{zlib.crc32(self.path.encode()):08x}"
+
+    @property
+    def summary(self) -> str:
+        by = f" by {listed(self.partition_by)}" if self.partition_by else ""
+        return f"{self.path} ({self.format}){by}, gathered for {spoken(self.gather)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

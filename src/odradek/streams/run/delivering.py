@@ -5,6 +5,7 @@ A micro-batch that fails is run again from the beginning. Tasks that have writte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -14,21 +15,28 @@ from odradek.streams.compile.calling import LETTERS, Calling, EachRow
 from odradek.streams.compile.compiling import Compilation, delivery, steps_between
 from odradek.streams.compile.explanations import explained_call, explaining
 from odradek.streams.compile.failures import failed_rows, for_spark
+from odradek.streams.compile.gathering import GatherRows, run_folder
 from odradek.streams.compile.python_rows import with_record
-from odradek.streams.compile.topology.projecting import keeps_windows, record_of
+from odradek.streams.compile.topology.projecting import keeps_windows, record_of, table_columns
+from odradek.streams.engine.store import Run
 from odradek.streams.graph.nodes import MapPandas, MapRows, Node
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
-from odradek.streams.graph.sinks import DeadLetters, ForeachBatch, ForeachRow, Materialize, Sink, TopicSink
+from odradek.streams.graph.sinks import DeadLetters, ForeachBatch, ForeachRow, LakeTable, Materialize, Sink, TopicSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+
+NOTHING = "nothing string"
 
 
 class MicroBatchWriter:
     """The function that Spark calls with each micro-batch of a query."""
 
-    def __init__(self, query: Query, settings: Settings, group: str) -> None:
+    def __init__(self, query: Query, settings: Settings, group: str, tables: str, run: Run) -> None:
+        """`tables`: where rows for tables of files are gathered."""
+        self._tables, self._run = tables, run
         self._query = query
         self._settings = settings
         self._group = group
@@ -80,6 +88,10 @@ class MicroBatchWriter:
                 with explaining(sink):
                     records = encoded(sink, compilation.frame(upstream))
                 self._write(records, sink, sink.topic)
+            case LakeTable():
+                rows = compilation.frame(upstream)
+                gather = GatherRows(run_folder(self._tables, sink.folder, self._run), batch_id)
+                rows.select(*named(table_columns(rows, sink))).mapInArrow(gather, NOTHING).collect()
             case ForeachRow():
                 self._call(sink, compilation.frame(upstream))
             case ForeachBatch():
@@ -135,12 +147,18 @@ def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
     return rows.where(condition).select(*columns)
 
 
+def named(columns: Sequence[str]) -> list[Column]:
+    return [F.col(f"`{name}`") for name in columns]
+
+
 def check_sinks(query: Query, compilation: Compilation) -> None:
     """What is wrong below the trunk is said before the query starts, not by its first micro-batch."""
     for sink in query.sinks:
         if isinstance(sink, DeadLetters):
             continue
         rows = compilation.frame(sink.inputs[0])
+        if isinstance(sink, LakeTable):
+            table_columns(rows, sink)
         if isinstance(sink, TopicSink | Materialize):
             with explaining(sink):
                 encoded(sink, rows)

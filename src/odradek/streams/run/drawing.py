@@ -11,7 +11,7 @@ from odradek.streams.graph.application import Application
 from odradek.streams.graph.expressions import shown
 from odradek.streams.graph.nodes import Aggregate, Node, Topic
 from odradek.streams.graph.planning import Query
-from odradek.streams.graph.sinks import DeadLetters, LateRows, Materialize, TopicSink
+from odradek.streams.graph.sinks import DeadLetters, LakeTable, LateRows, Materialize, TopicSink
 from odradek.streams.run.describe import runs_on, steps_of, unwrapped
 
 CHARS = 30
@@ -83,6 +83,8 @@ def _words(node: Node) -> tuple[Look, str, str, Sequence[str]]:
             return "dead", "DEAD LETTERS", node.topic, []
         case LateRows():
             return "dead", "LATE ROWS", node.topic, []
+        case LakeTable():
+            return "view", "TABLE IN FILES", node.path, [", ".join([node.format, *node.partition_by])]
         case Topic():
             by = [f"by {', '.join(node.table_key)}"] if node.table_key else []
             return "topic", "TABLE" if by else "TOPIC", node.topic, [", ".join([str(node.format), *by])]

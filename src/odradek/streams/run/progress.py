@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from odradek.export.exporting import ProcessMetrics
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.settings import Settings
+from odradek.streams.graph.sinks import LakeTable
 from odradek.streams.run.queries import RunningQuery
 
 REPORT_EVERY_S = 10.0
@@ -34,7 +35,8 @@ class Progress:
     def started(self, queries: Sequence[RunningQuery]) -> None:
         for query in queries:
             reads = ", ".join(sorted(query.plan.reads)) or "a DataFrame"
-            writes = ", ".join(sorted(query.plan.writes)) or "Python"
+            tables = [sink.path for sink in query.plan.sinks if isinstance(sink, LakeTable)]
+            writes = ", ".join([*sorted(query.plan.writes), *tables]) or "Python"
             self._say(f"  {query.name}: {reads} -> {writes}")
         took = time.monotonic() - self._began
         self._say(f"running after {took:.1f} s; Ctrl-C stops it, and the next run goes on from there")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from odradek.streams.graph.sinks import DeadLetters
 from odradek.streams.run.delivering import MicroBatchWriter, check_sinks
 from odradek.streams.run.durable import write_durably
 from odradek.streams.run.figures import ShardFigures
+from odradek.streams.run.tables import TableFeed
 from odradek.streams.run.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class RunningQuery:
     spark: StreamingQuery
     writer: MicroBatchWriter | None = None  # None: the plan itself writes
     tuning: Tuning = field(default_factory=Tuning)
+    tables: tuple[TableFeed, ...] = ()
     shards: ShardFigures | None = None  # None: the state is Spark's, or where the driver cannot read it
 
     @property
@@ -62,13 +65,28 @@ class RunningQuery:
         if self.plan.by_engine and self.spark.isActive:
             self.tuning.suit(self.spark)
 
+    def append_due(self) -> None:
+        for table in self.tables:
+            table.append_due()
+
+    def append_all(self) -> None:
+        """Appends the rows of all committed micro-batches to their tables."""
+        for table in self.tables:
+            table.append_all()
+
+    def stop(self) -> None:
+        with contextlib.suppress(Exception):  # it may have failed, or its JVM is gone
+            self.spark.stop()
+        for table in self.tables:
+            table.end()
+
     def figures(self) -> StateFigures | None:
         return None if self.shards is None else self.shards.read()
 
     def problem(self) -> StreamsError | None:
         failure = self.spark.exception()
         if failure is None:
-            return None
+            return next((table.problem for table in self.tables if table.problem is not None), None)
         problem = self.writer.problem if self.writer is not None else None
         if isinstance(problem, StreamsError):
             return problem
@@ -81,6 +99,7 @@ def start_query(
     settings: Settings,
     session: SparkSession,
     query: Query,
+    tables: tuple[TableFeed, ...] = (),
     *,
     available_now: bool,
     signals: Signals | None,
@@ -88,10 +107,14 @@ def start_query(
     layout = Layout(settings.state_dir, app.name)
     group = layout.group(query.name)
     checkpoint = layout.checkpoint(query.name)
+    run = Run(uuid4().hex, last_commit(Path(checkpoint)))
+    for table in tables:
+        context = Compilation(session, settings, group, query.trunk, dry=True)
+        table.begin(run, context.schema_of(table.sink.inputs[0]))
     if query.by_engine:
-        writer, stream = None, _by_engine(query, settings, session, group, layout.shards(query.name))
+        writer, stream = None, _by_engine(query, settings, session, layout, run)
     else:
-        writer = MicroBatchWriter(query, settings, group)
+        writer = MicroBatchWriter(query, settings, group, layout.tables(query.name), run)
         stream = _by_spark(query, settings, session, group).foreachBatch(writer)
     stream = stream.queryName(group).option("checkpointLocation", checkpoint)
     if available_now:
@@ -104,17 +127,17 @@ def start_query(
             return stream.start()
 
     shards = ShardFigures(Path(layout.shards(query.name))) if query.by_engine and not layout.is_remote else None
-    return RunningQuery(plan=query, spark=started(start_it, signals), writer=writer, shards=shards)
+    return RunningQuery(plan=query, spark=started(start_it, signals), writer=writer, tables=tables, shards=shards)
 
 
-def _by_engine(query: Query, settings: Settings, session: SparkSession, group: str, folder: str) -> DataStreamWriter:
+def _by_engine(query: Query, settings: Settings, session: SparkSession, layout: Layout, run: Run) -> DataStreamWriter:
     plan = topology(query.sinks)
+    group, folder = layout.group(query.name), layout.shards(query.name)
     context = Compilation(session, settings, group, query.trunk, records=query.calls_python, places=places(query, plan))
     wanted = int(str(session.conf.get("spark.sql.shuffle.partitions")))
     is_remote = "://" in folder
     shards = len(plan.topics) if is_remote else kept_shards(Path(folder), wanted)
-    run = Run(uuid4().hex, last_commit(Path(folder).parent))
-    frame = Assembly(plan, context, folder, shards, run).frame()
+    frame = Assembly(plan, context, folder, shards, run, layout.tables(query.name)).frame()
     return condensed(frame).writeStream.outputMode("append").format("noop")
 
 

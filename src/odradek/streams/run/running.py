@@ -20,7 +20,7 @@ from odradek.spark.session import with_more_slots
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
-from odradek.streams.graph.sinks import Materialize
+from odradek.streams.graph.sinks import LakeTable, Materialize
 from odradek.streams.run.announcing import announcing
 from odradek.streams.run.checkpoint_steps import keep_to_the_steps
 from odradek.streams.run.committed import await_committed
@@ -29,6 +29,7 @@ from odradek.streams.run.guests import Guest
 from odradek.streams.run.measuring import measured
 from odradek.streams.run.progress import Progress
 from odradek.streams.run.queries import RunningQuery, start_query
+from odradek.streams.run.tables import open_tables
 from odradek.streams.run.topics import create_topics, spread_state
 from odradek.streams.run.views import View
 from odradek.web.listening import CannotListen
@@ -83,11 +84,13 @@ class RunningApp:
                 raise problem
 
     def await_all_processed(self, timeout_s: float = 60.0) -> None:
-        """Until everything that was in the topics when this was called has gone through all queries."""
+        """Until everything that was in the topics when this was called is processed by all queries, and in tables."""
         deadline = time.monotonic() + timeout_s
         for number, query in enumerate(self.queries):  # as topics flow: what one writes the next one finds
             self._await_processed(query, deadline)
             await_committed(self.settings, self._read_later(number), deadline)
+        for query in self.queries:
+            query.append_all()
 
     def await_termination(self) -> None:
         """Until all queries have ended by themselves or one has failed."""
@@ -120,6 +123,18 @@ class RunningApp:
     def tend(self) -> None:
         """Look after the queries until they are stopped."""
         threading.Thread(target=self._tend, name="odradek-tending", daemon=True).start()
+        if self._has_tables:
+            threading.Thread(target=self._append, name="odradek-tables", daemon=True).start()
+
+    @property
+    def _has_tables(self) -> bool:
+        return any(isinstance(sink, LakeTable) for sink in self.app.graph.sinks)
+
+    def _append(self) -> None:
+        """In a thread of its own: a slow storage must not hold up the tuning of queries."""
+        while not self._stopped.wait(TEND_S):
+            for query in list(self.queries):
+                query.append_due()
 
     def _tend(self) -> None:
         while not self._stopped.wait(TEND_S):
@@ -134,8 +149,7 @@ class RunningApp:
             view.stop()
         self._views.clear()
         for query in self.queries:
-            with contextlib.suppress(Exception):  # it may have failed, or its JVM is gone
-                query.spark.stop()
+            query.stop()
         self._tenure.end()
         if self._guest is not None:
             self._guest.leave()
@@ -185,6 +199,7 @@ def start(
     try:
         keep_to_the_steps(layout, queries)
         create_topics(queries, settings)
+        tables = open_tables(queries, settings, layout)
         decision = deciding(app, queries, settings)
         session_in_use = _session(app.name, settings, session, guest)
         if signals is not None:
@@ -205,12 +220,21 @@ def start(
             if signals is not None and signals.stop.is_set():
                 break
             running.queries.append(
-                start_query(app, settings, running.session, query, available_now=available_now, signals=signals)
+                start_query(
+                    app,
+                    settings,
+                    running.session,
+                    query,
+                    tables[query.name],
+                    available_now=available_now,
+                    signals=signals,
+                )
             )
             if (
                 available_now
             ):  # its output must be complete before a later query, which may read it, looks for the end offsets
                 running.await_termination()
+                running.queries[-1].append_all()
                 written = [topic for topic in query.writes if any(other.takes_from([topic]) for other in queries)]
                 await_committed(settings, written, time.monotonic() + COMMITTED_WITHIN_S)
         if available_now:  # done: the next run may begin while this one is still asked for its views

@@ -15,6 +15,7 @@ from odradek.spark.sink_options import check_columns, sink_options
 from odradek.streams.compile.calling import Calling
 from odradek.streams.compile.compiling import delivery
 from odradek.streams.compile.explanations import explaining
+from odradek.streams.compile.gathering import run_folder
 from odradek.streams.compile.sources import read_topic
 from odradek.streams.compile.ticking import tick_times
 from odradek.streams.compile.topology.hosting import (
@@ -28,7 +29,18 @@ from odradek.streams.compile.topology.hosting import (
     late_opening,
 )
 from odradek.streams.compile.topology.levels import MAPS, Lane, Port, Topology, is_table, stable_number
-from odradek.streams.compile.topology.operators import EVERY_SOURCE, WALL, Call, Map, Outlet, Route, Shape, Stage, Write
+from odradek.streams.compile.topology.operators import (
+    EVERY_SOURCE,
+    WALL,
+    Call,
+    Gather,
+    Map,
+    Outlet,
+    Route,
+    Shape,
+    Stage,
+    Write,
+)
 from odradek.streams.compile.topology.projecting import (
     AT,
     DELETED,
@@ -53,7 +65,7 @@ from odradek.streams.compile.topology.projecting import (
 from odradek.streams.engine.shard import Placed
 from odradek.streams.engine.store import ONE_RUN, Run
 from odradek.streams.graph.nodes import Node, Topic
-from odradek.streams.graph.sinks import ForeachRow, LateRows, Sink
+from odradek.streams.graph.sinks import ForeachRow, LakeTable, LateRows, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,6 +86,7 @@ class Assembly:
     folder: str
     shards: int
     run: Run = ONE_RUN
+    tables: str = ""  # where rows for tables of files are gathered
     openings: dict[Node, Opening] = field(default_factory=dict)
     entrances: dict[int, Entrance] = field(default_factory=dict)  # by port
     hosted: dict[Node, Hosted] = field(default_factory=dict)
@@ -188,7 +201,14 @@ class Assembly:
         outlet = Outlet(
             config=given_options.config,
             guarantee=given_options.guarantee,
-            writes=tuple(self._write(lane, sink) for lane, sink in sinks if not isinstance(sink, ForeachRow)),
+            writes=tuple(
+                self._write(lane, sink) for lane, sink in sinks if not isinstance(sink, ForeachRow | LakeTable)
+            ),
+            gathers=tuple(
+                Gather(lane=lane.number, run_folder=run_folder(self.tables, sink.folder, self.run))
+                for lane, sink in sinks
+                if isinstance(sink, LakeTable)
+            ),
             calls=tuple(
                 Call(lane=lane.number, calling=Calling.of(sink)) for lane, sink in sinks if isinstance(sink, ForeachRow)
             ),

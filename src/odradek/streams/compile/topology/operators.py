@@ -20,6 +20,7 @@ from odradek.spark.task_producer import Record, TaskProducer
 from odradek.spark.task_transaction import TaskTransaction
 from odradek.spark.writer import ANY_PARTITION, MicroBatchTask, records, task_of_micro_batch, transaction
 from odradek.streams.compile.calling import Calling, Letter
+from odradek.streams.compile.gathering import RowFile
 from odradek.streams.compile.python_rows import RowByRow
 from odradek.streams.compile.topology.projecting import (
     AT,
@@ -63,6 +64,17 @@ class Write:
     lane: int
     topic: str
     columns: Columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gather:
+    """A lane that ends in a table of files."""
+
+    lane: int
+    run_folder: str
+
+    def file(self) -> RowFile:
+        return RowFile(self.run_folder, _micro_batch(), f"{self.lane}-{_task()}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +124,7 @@ class Outlet:
     config: Mapping[str, str]  # of the producer
     writes: tuple[Write, ...]
     calls: tuple[Call, ...]
+    gathers: tuple[Gather, ...]
     routes: tuple[Route, ...]
     maps: tuple[Map, ...]
     shape: Shape
@@ -119,11 +132,12 @@ class Outlet:
     guarantee: Guarantee | None = None  # None: at least once
 
     def __call__(self, batches: Batches) -> Batches:
+        files = {gather.lane: gather.file() for gather in self.gathers}
         if not self.writes and not any(call.calling.dlq for call in self.calls):
-            yield from self._handed_on(batches, None)
+            yield from self._handed_on(batches, None, files)
             return
         with self._producer() as producer:
-            yield from self._handed_on(batches, producer)
+            yield from self._handed_on(batches, producer, files)
             producer.finish()
 
     def _producer(self) -> Writer:
@@ -132,7 +146,7 @@ class Outlet:
             return TaskProducer(dict(self.config))
         return transaction(dict(self.config), self.guarantee, task, self.guarantee.sink)
 
-    def _handed_on(self, batches: Batches, producer: Writer | None) -> Batches:
+    def _handed_on(self, batches: Batches, producer: Writer | None, files: Mapping[int, RowFile]) -> Batches:
         seen: dict[Source, list[tuple[bytes, Micros]]] = {}
         sources = {route.source for route in self.routes if route.source is not None}
         for batch in batches:
@@ -144,12 +158,16 @@ class Outlet:
             if producer is not None:
                 self._write(batch, producer)
             self._call(batch, producer)
+            for lane, file in files.items():
+                file.write(_rows(batch, lane)[1])
             if len(self.shape.schema):
                 yield from self._passing(batch)
                 yield from self._routed(batch, seen)
                 yield from self._mapped(batch)
         for source, times in seen.items():
             yield from self._beats(beats(source, times))
+        for file in files.values():
+            file.finish()
 
     def _write(self, batch: pa.RecordBatch, producer: Writer) -> None:
         for write in self.writes:

@@ -24,12 +24,13 @@ from odradek.streams.compile.explanations import explaining
 from odradek.streams.compile.failures import is_good
 from odradek.streams.compile.headers import LISTED, are_headers, written_headers
 from odradek.streams.compile.python_rows import own_record
+from odradek.streams.compile.storable import check_storable
 from odradek.streams.compile.topology.levels import Lane
 from odradek.streams.graph import nodes
 from odradek.streams.graph.column_names import check_keys
 from odradek.streams.graph.columns import CARRIED, WINDOW_COLUMNS
 from odradek.streams.graph.expressions import column_of
-from odradek.streams.graph.sinks import DeadLetters, ForeachRow, LateRows, Materialize, Sink, TopicSink
+from odradek.streams.graph.sinks import DeadLetters, ForeachRow, LakeTable, LateRows, Materialize, Sink, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,6 +57,7 @@ FINAL = "__final"
 """Among the columns of a window's results: whether this is the final one, or a change on the way to it."""
 
 
+RESERVED = (*CARRIED, "_headers", "_topic")
 WHOLE = "__whole"
 """Among the columns of a port: the row as a record, for steps that give the rows that come too late."""
 
@@ -206,6 +208,8 @@ def sink_ending(rows: DataFrame, sink: Sink) -> Ending:
         case ForeachRow():
             record = F.col("_record") if "_record" in rows.columns else own_record(rows)
             return F.lit(True), F.struct(*[F.col(f"`{name}`") for name in visible(rows)], record.alias("_record"))
+        case LakeTable():
+            return F.lit(True), F.struct(*[F.col(f"`{name}`") for name in table_columns(rows, sink)])
         case TopicSink() | Materialize():
             with explaining(sink):
                 condition, columns = record_of(rows, sink)
@@ -234,11 +238,17 @@ def visible(rows: DataFrame) -> list[str]:
     return [name for name in rows.columns if not name.startswith(PREFIX) and name not in ("_deleted", "_record")]
 
 
+def table_columns(rows: DataFrame, sink: LakeTable) -> list[str]:
+    """The columns that a table in files gets, checked."""
+    columns = [name for name in rows.columns if not name.startswith(PREFIX) and name not in RESERVED]
+    check_keys(sink, 0, columns)
+    check_storable(sink, T.StructType([rows.schema[name] for name in columns]))
+    return columns
+
+
 def record_of(rows: DataFrame, sink: TopicSink | Materialize) -> tuple[Column, list[Column]]:
     """The columns of the record that a sink writes of a row, and whether it writes one."""
-    values = [
-        name for name in rows.columns if not name.startswith(PREFIX) and name not in (*CARRIED, "_headers", "_topic")
-    ]
+    values = [name for name in rows.columns if not name.startswith(PREFIX) and name not in RESERVED]
     check_keys(sink, 0, values)
     if isinstance(sink, TopicSink):
         headers = written_headers(sink, rows)
