@@ -38,7 +38,6 @@ SERIES = {
 }
 EXACT = (
     "TargetDown",
-    "ProduceSlow",
     "DiskFull",
     "NoMetadataLeader",
     "MetadataLag",
@@ -135,6 +134,19 @@ def test_a_counter_that_appears_was_zero_when_its_process_was_read_before() -> N
     assert condition.expression.vector(recording) == {}, "it may have counted for long"
     recording.add(MINUTE_MS, {"a": [first, first._replace(labels=(("instance", "a"), ("code", "x")))]})
     assert sorted(condition.expression.vector(recording).values()) == [0.0, 3.0]
+
+
+def test_a_slow_request_does_not_count_while_nothing_is_measured() -> None:
+    condition = parsed('times{quantile="0.99"} > 1000 and ignoring (quantile) rate(times_count[3m]) > 0')
+    recording = Recording([condition])
+    for minute in range(3):
+        busy, idle = (("instance", "busy"),), (("instance", "idle"),)
+        slow = [Sample("times", (*labels, ("quantile", "0.99")), 2000.0) for labels in (busy, idle)]
+        counts = [Sample("times_count", busy, 5.0 * minute), Sample("times_count", idle, 5.0)]
+        recording.add(minute * MINUTE_MS, {"all": [*slow, *counts]})
+    assert condition.names == {"times", "times_count"}
+    assert condition.threshold == 1000
+    assert condition.expression.vector(recording) == {(("instance", "busy"), ("quantile", "0.99")): 2000.0}
 
 
 def test_a_range_forgets_what_is_older() -> None:

@@ -260,7 +260,7 @@ def _worst(condition: Condition, vector: Vector) -> float | None:
     return max(known) if condition.comparison == ">" else min(known)
 
 
-_FIELD = re.compile(r"\{\{\s*\$(?:labels\.(\w+)|(value))\s*\}\}")
+_FIELD = re.compile(r"\{\{\s*\$(?:labels\.(\w+)|(value))(?:\s*\|\s*(\w+))?\s*\}\}")
 
 
 def filled(text: str, labels: Mapping[str, str], value: float | None) -> str:
@@ -268,10 +268,20 @@ def filled(text: str, labels: Mapping[str, str], value: float | None) -> str:
 
     def field(found: re.Match[str]) -> str:
         if found[2]:
-            return "some" if value is None else f"{value:,.10g}"
+            return "some" if value is None else _readable(value, found[3])
         return "the cluster" if found[1] == "job" else labels.get(found[1], "")
 
     return _FIELD.sub(field, text).replace("The cluster the cluster", "The cluster")
+
+
+def _readable(value: float, form: str | None) -> str:
+    """As Prometheus writes it: 10.24Gi for bytes, which the text continues with B; other numbers stay whole."""
+    if form == "humanize1024":
+        for prefix in ("", "Ki", "Mi", "Gi", "Ti"):
+            if abs(value) < 1024 or prefix == "Ti":
+                return f"{value:.4g}{prefix}"
+            value /= 1024
+    return f"{value:,.10g}{' s' if form == 'humanizeDuration' else ''}"
 
 
 class _Missing:

@@ -5,6 +5,7 @@
     increase(name{…}[5m]), rate(…), max_over_time(…)
     max by (label) (EXPRESSION), sum by (label) (EXPRESSION)
     name / name, EXPRESSION - on (label) group_right name
+    … and ignoring (label) EXPRESSION > NUMBER
 
 Prometheus extrapolates `increase` and `rate` to the ends of the range; here they are the differences between samples.
 """
@@ -156,7 +157,30 @@ class Arithmetic:
         return {**self.left.ranges_s, **self.right.ranges_s}
 
 
-Expression = Selector | Range | Aggregate | Arithmetic
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The series of `inner` for which another condition holds, too. Their labels are equal but for those ignored."""
+
+    inner: Expression
+    ignoring: tuple[str, ...]
+    guard: Condition
+
+    def vector(self, readings: Readings) -> Vector:
+        others = self.guard.expression.vector(readings).items()
+        holding = {_without(labels, self.ignoring) for labels, value in others if self.guard.holds(value)}
+        found = self.inner.vector(readings).items()
+        return {labels: value for labels, value in found if _without(labels, self.ignoring) in holding}
+
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        return self.inner.selectors + self.guard.expression.selectors
+
+    @property
+    def ranges_s(self) -> Mapping[str, int]:
+        return {**self.inner.ranges_s, **self.guard.expression.ranges_s}
+
+
+Expression = Selector | Range | Aggregate | Arithmetic | Guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +211,22 @@ def _only(labels: Labels, names: Sequence[str]) -> Labels:
     return tuple((name, text) for name, text in labels if name in names)
 
 
+def _without(labels: Labels, names: Sequence[str]) -> Labels:
+    return tuple((name, text) for name, text in labels if name not in names)
+
+
 def parsed(text: str) -> Condition:
     """Raises NotUnderstood."""
     reader = _Reader(text)
-    expression = reader.expression()
-    comparison = reader.take()
-    if comparison not in (">", "<", "=="):
-        raise NotUnderstood(f"{text}: expected a comparison with >, < or ==")
-    threshold = reader.number()
+    condition = reader.condition()
+    if reader.ahead == "and":
+        reader.take()
+        ignored = reader.ignored()
+        inner = Guarded(condition.expression, ignored, reader.condition())
+        condition = Condition(inner, condition.comparison, condition.threshold)
     if reader.ahead:
         raise NotUnderstood(f"{text}: {reader.ahead} after the comparison is not understood")
-    return Condition(expression, comparison, threshold)
+    return condition
 
 
 class _Reader:
@@ -223,6 +252,17 @@ class _Reader:
             return float(token)
         except ValueError:
             raise NotUnderstood(f"{self._text}: {token} is not a number") from None
+
+    def condition(self) -> Condition:
+        expression = self.expression()
+        comparison = self.take()
+        if comparison not in (">", "<", "=="):
+            raise NotUnderstood(f"{self._text}: expected a comparison with >, < or ==")
+        return Condition(expression, comparison, self.number())
+
+    def ignored(self) -> tuple[str, ...]:
+        self.take("ignoring")
+        return self._names()
 
     def expression(self) -> Expression:
         left = self._term()
