@@ -126,7 +126,14 @@ class Topology:
             if one.made is not None and level.flat is not None
         ]
         outlet = Outlet(
-            config={}, writes=(), calls=(), routes=tuple(routes), maps=tuple(maps), shape=shape(), shards=SHARDS
+            config={},
+            writes=(),
+            calls=(),
+            gathers=(),
+            routes=tuple(routes),
+            maps=tuple(maps),
+            shape=shape(),
+            shards=SHARDS,
         )
         made: Batch = []
         for task in self._tasks(rows):
