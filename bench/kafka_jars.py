@@ -32,8 +32,6 @@ STORM = (
     ("org.apache.storm", "storm-server", "2.8.3"),
 )
 DEBEZIUM = ("io.debezium", "debezium-core", "3.3.1.Final")
-# Hadoop's own test cluster. The smaller hadoop-client-minicluster answers every request of WebHDFS with 404.
-HADOOP = ("org.apache.hadoop", "hadoop-minicluster", "3.4.2")
 LOG4J = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.2")
 JOLOKIA = ("org.jolokia", "jolokia-agent-jvm", "2.6.0")
 # Only the jars of the client: Storm has its own versions of the rest.
@@ -91,11 +89,6 @@ def jolokia_agent() -> Path:
     """The agent that serves the MBeans of a JVM over HTTP."""
     dependency = DEPENDENCY.format(*JOLOKIA, f"<classifier>javaagent</classifier>{ALONE}")
     return next(_copied(JOLOKIA[1], OUT / "jolokia", dependency).glob("*.jar"))
-
-
-def hadoop() -> list[Path]:
-    """Hadoop's minicluster."""
-    return sorted(_copied(HADOOP[1], OUT / "hadoop", DEPENDENCY.format(*HADOOP, "")).glob("*.jar"))
 
 
 def version() -> str:

@@ -2,7 +2,6 @@
 
 python              part of the application of the page
 python on spark     needs a running Spark
-python on hdfs      needs Hadoop (tests/interop)
 python raises       fails with the text of the next block (`on spark`: in Spark)
 sh                  commands, one per line; a command with the comment Ctrl-C runs until the test interrupts it or ends
 text                the output
@@ -32,7 +31,7 @@ from support.broker_process import free_port
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 STREAMS = [DOCS / "streams.md", *sorted((DOCS / "streams").glob("*.md"))]
-KINDS = {"python", "python on spark", "python on hdfs", "python raises", "python raises on spark", "sh", "text"}
+KINDS = {"python", "python on spark", "python raises", "python raises on spark", "sh", "text"}
 PORT_PATIENCE_S = 60.0
 # `consume` may wait for the first micro-batch of a Spark that has just started, on a busy machine.
 COMMAND_PATIENCE_S = 240.0

@@ -27,7 +27,7 @@ class Tables:
 
     def table(self, name: str) -> Table:
         """Raises PackageMissing, and ValueError for what cannot be."""
-        self.storage.check(self.format)
+        self.storage.check()
         match self.format:
             case "delta":
                 from odradek.lake.delta import DeltaTable

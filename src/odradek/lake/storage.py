@@ -1,4 +1,4 @@
-"""Where tables are: a directory, a bucket of S3 or of a server that speaks its protocol, or HDFS."""
+"""Where tables are: a directory, or a bucket of S3 or of a server that speaks its protocol."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-S3, HDFS = "s3://", "hdfs://"
+S3 = "s3://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """`path` is a directory, `s3://bucket/prefix` or `hdfs://namenode:8020/folder`.
-
-    Without keys, S3 takes them from the environment.
-    """
+    """`path` is a directory or `s3://bucket/prefix`. Without keys, S3 takes them from the environment."""
 
     path: str
     endpoint: str | None = None
@@ -32,16 +29,12 @@ class Storage:
     def is_s3(self) -> bool:
         return self.path.startswith(S3)
 
-    @property
-    def is_local(self) -> bool:
-        return not self.path.startswith((S3, HDFS))
-
-    def check(self, form: str) -> None:
-        """ValueError for a storage that the libraries of a format do not reach without Java."""
-        if self.path.startswith(HDFS) and form != "delta":
-            raise ValueError(f"format={form} reaches hdfs:// only with Java: use format=delta")
-        if self.is_local and "://" in self.path:
-            raise ValueError(f"{self.path}: a table is in a directory, or at s3:// or hdfs://")
+    def check(self) -> None:
+        """ValueError for a URL of another storage: as a path, it would become a directory of that name."""
+        if "://" in self.path and not self.is_s3:
+            raise ValueError(
+                f"{self.path}: a table is in a directory or at s3://; hdfs:// and others are not supported"
+            )
 
     def of(self, name: str) -> str:
         """The address of a table."""

@@ -31,7 +31,7 @@ _PLACE_TYPES = (pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeSinkConfig:
-    path: str = option("A directory, or a URL: s3:// or hdfs://.", importance="HIGH", check=not_empty)
+    path: str = option("Where the tables are: a directory, or s3://bucket/prefix.", importance="HIGH", check=not_empty)
     format: Format = option("The format of the tables.", default="parquet", importance="HIGH")
     table_name_format: str = option("The table's name; ${topic} is the topic.", default="${topic}")
     partition_fields: list[str] = option("Divide a table by the values of these fields.", default=[])
