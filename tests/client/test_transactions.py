@@ -133,7 +133,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(topic: str) -> None:
 
 
 def test_a_fenced_producer_is_closed_without_another_error(bootstrap: str, topic: str) -> None:
-    """The thread that polls and the one that closes compete for librdkafka's report of the fatal error."""
+    """The polling thread and the closing thread compete for librdkafka's report of the fatal error."""
 
     def fenced_meanwhile(producer: Producer, transactional_id: str) -> None:
         with producer.transaction() as tx:

@@ -148,7 +148,7 @@ def test_the_page_is_hidden_without_applications():
     assert PAGE.is_there(replace(healthy(), parts={"streams": Applications(known=(app(),))}))
 
 
-# What is told
+# Announcements
 
 
 def test_an_announcement_is_read_as_it_was_written(tmp_path):

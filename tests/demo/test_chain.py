@@ -150,7 +150,7 @@ def test_a_database_that_has_the_tables_already_is_refused(tmp_path):
         Database("oracle://here")
 
 
-def test_a_connector_that_is_refused_is_told_with_the_reason():
+def test_a_refused_connector_is_reported_with_the_reason():
     with Embedded() as broker, connect_service(broker.bootstrap_servers) as service:
         connectors = Connectors(service.url, {"alerts-lake": {"connector.class": "lake", "topics": "x"}})
         assert connectors.state().state == "starting"

@@ -90,7 +90,7 @@ def patterns(found: Sequence[str]) -> str | None:
 
 
 def one_of(known: Collection[str], told: str) -> Check:
-    """Of a list: each is known. `told` names the known ones."""
+    """Each item of a list is known. `told` names the known ones."""
 
     def check(found: list[str]) -> str | None:
         wrong = sorted(set(found) - set(known))

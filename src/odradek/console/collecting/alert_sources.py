@@ -102,7 +102,7 @@ class Scraper:
 
 
 def _authorization(url: str) -> dict[str, str]:
-    """Of a URL with a user and a password."""
+    """The header for a URL that has a user and a password."""
     parts = urlsplit(url)
     if parts.username is None:
         return {}

@@ -63,7 +63,7 @@ class Transaction:
     producer_id: int
     coordinator: int
     since_ms: int  # when the console saw it in this state for the first time
-    # Of those that were described:
+    # Known if the transaction was described:
     epoch: int | None = None
     timeout_ms: int | None = None
     started_ms: int | None = None  # None if nothing is open

@@ -1,4 +1,4 @@
-"""The alerts of the platform: those that fire first, with their meaning and the next step, and what has happened."""
+"""The alerts of the platform, firing ones first: what each means, the next step, and what opened and closed."""
 
 from __future__ import annotations
 

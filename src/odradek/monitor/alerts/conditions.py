@@ -203,7 +203,7 @@ class Condition:
 
 
 def increase(values: Sequence[float]) -> float:
-    """Of a counter. A smaller value means that its process was restarted, and the counter with it."""
+    """How much a counter grew. A smaller value means that its process was restarted, and the counter with it."""
     return sum(now if now < before else now - before for before, now in pairwise(values))
 
 

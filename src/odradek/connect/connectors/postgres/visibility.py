@@ -12,7 +12,7 @@ _XIDS = 1 << 32  # the log has the lower 32 bits of a transaction's id
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Transactions from `end` on had not begun. Of those before, `open` had not ended."""
+    """Transactions from `end` on had not begun. Those in `open` had begun, and had not ended."""
 
     end: int
     open: frozenset[int]
