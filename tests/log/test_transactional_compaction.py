@@ -6,6 +6,7 @@ import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log import safeguards
 from odradek.log.verification import NOT_REQUIRED
 from odradek.protocol.batch import TRANSACTIONAL
 
@@ -123,6 +124,35 @@ def test_marker_of_a_commit_stays_while_a_record_of_its_transaction_stays(compac
         assert markers(compacted) == [(2, 1, None)]
     assert compacted.stable == compacted.log.log_end_offset
     assert copy_of(compacted).stable == compacted.log.log_end_offset
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_marker_is_not_used_before_it_is_on_disk(compacted, committed, restarts):
+    """A power cut could take it away: the transaction would be open again, without the records that were removed."""
+    compacted.put((b"k", b"old"))
+    writer = Writer(compacted, 1).put((b"k", b"new"))
+    compacted.roll()
+    compacted.log.syncing.whole()
+    writer.end(committed=committed)
+    if restarts:
+        compacted.logs.write_checkpoints()
+        compacted.crash()
+    assert compacted.log.last_stable_offset(3) == 3
+    assert compacted.log.compacting.dirt(3, compacted.wall_ms).dirty_bytes == 0
+    compacted.log.syncing.whole()
+    assert compacted.log.compacting.dirt(3, compacted.wall_ms).dirty_bytes > 0
+    compacted.put((b"end", b"x"))  # not on disk, unlike the marker
+    assert compacted.log.compacting.dirt(4, compacted.wall_ms).dirty_bytes == 0, "unknown until the next segment"
+    compacted.roll()
+    compacted.log.syncing.whole()
+    assert compacted.log.compacting.dirt(4, compacted.wall_ms).dirty_bytes > 0
+
+
+def test_rule_that_a_marker_is_used_only_from_the_disk_is_noticed(compacted, monkeypatch):
+    monkeypatch.setattr(safeguards, "cleans_what_is_decided_on_disk", lambda _decided, stable: stable)
+    with pytest.raises(AssertionError):
+        test_marker_is_not_used_before_it_is_on_disk(compacted, committed=False, restarts=False)
 
 
 def test_open_transaction_is_not_compacted(compacted):

@@ -338,6 +338,10 @@ LOG = (
         stories=("tests/log/test_compaction.py::test_uncommitted_records_are_not_compacted",),
     ),
     log(
+        *("cleans_what_is_decided_on_disk", lambda _decided, stable: stable, "not using markers that are not on disk"),
+        stories=("tests/log/test_transactional_compaction.py::test_marker_is_not_used_before_it_is_on_disk",),
+    ),
+    log(
         *("keeps_deletion", never, "keeping a tombstone for delete.retention.ms"),
         seed=one(3, focuses.TOMBSTONES, "L6"),
         stories=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from odradek.log import safeguards
 from odradek.log.cleanable import Dirt, dirt, segments_to_clean
 from odradek.log.cleaning import CleaningPlan, Replacement
 from odradek.log.content import Content
@@ -28,11 +29,14 @@ class Compacting:
     def dirt(self, last_stable_offset: int, wall_ms: int) -> Dirt:
         """What compaction could clean now."""
         content = self._content
+        durable_to = content.recovery_point
+        everything = durable_to >= content.log_end_offset
+        decided_before = durable_to if everything else content.producers.decided_before(durable_to)
         return dirt(
             content.segments,
             content.config,
             dirty_from=max(content.cleaned_until or 0, content.log_start_offset),
-            last_stable_offset=last_stable_offset,
+            last_stable_offset=safeguards.cleans_what_is_decided_on_disk(decided_before, last_stable_offset),
             durable_to=content.durability.checkpoint,
             wall_ms=wall_ms,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from bisect import insort
+from bisect import bisect_right, insort
 
 from odradek.log.durability import Durability
 from odradek.log.folder import SNAPSHOT, Folder, offset_name
@@ -16,7 +16,7 @@ from odradek.log.transactions import Transactions
 
 
 class ProducerMemory:
-    __slots__ = ("_durability", "_folder", "_segments", "_snapshots", "known", "transactions")
+    __slots__ = ("_decided", "_durability", "_folder", "_segments", "_snapshots", "known", "transactions")
 
     def __init__(
         self,
@@ -31,6 +31,8 @@ class ProducerMemory:
         self._segments = segments
         self._durability = durability
         self._snapshots = snapshots  # their offsets, ascending
+        # The offset of the snapshot that was looked at last, and its oldest open transaction.
+        self._decided = (-1, 0)
         self.known = known  # None: not restored yet from the snapshot at the log end
         # The transactions of the known producers, or those in the snapshot. None: neither has been read yet.
         self.transactions = None if known is None else known.transactions
@@ -54,6 +56,23 @@ class ProducerMemory:
                 self.transactions = decode_transactions(content)
         return self.restored(end_offset).transactions if self.transactions is None else self.transactions
 
+    def decided_before(self, durable_to: int) -> int:
+        """Every transaction that begins below the returned offset has its marker below `durable_to`.
+
+        The newest snapshot up to there says which transactions were open. Without one nothing is known: 0.
+        """
+        index = bisect_right(self._snapshots, durable_to) - 1
+        if index < 0:
+            return 0
+        offset = self._snapshots[index]
+        if self._decided[0] != offset:
+            try:
+                content = self._folder.disk.read(self._folder.at(offset_name(offset, SNAPSHOT)))
+                self._decided = (offset, decode_transactions(content).first_open())
+            except (SnapshotBroken, OSError):
+                return 0
+        return min(self._decided)
+
     def rebuild_aborted(self, segment: Segment) -> None:
         """Slow and rare: the index of aborted transactions of a segment is broken."""
         rebuild_aborted(self._folder, self._snapshots, self._segments.in_order, [segment])
@@ -64,6 +83,7 @@ class ProducerMemory:
             return
         self._durability.also_sync(write_snapshot(self._folder, self.restored(end_offset), end_offset))
         insort(self._snapshots, end_offset)
+        self._decided = (end_offset, self.restored(end_offset).transactions.first_open())
 
     def forget_snapshot(self, offset: int) -> list[str]:
         """The file name of the snapshot, if there is one. The caller removes the file."""

@@ -139,6 +139,11 @@ def is_cleanable(segment_end_offset: int, last_stable_offset: int) -> bool:
     return segment_end_offset <= last_stable_offset
 
 
+def cleans_what_is_decided_on_disk(decided_before: int, last_stable_offset: int) -> int:
+    """Compaction uses a marker only when it is durable: after a power cut the transaction must not be open again."""
+    return min(decided_before, last_stable_offset)
+
+
 def sync_before_swap(file: File) -> None:
     """Compacted segments are durable before they replace the old ones."""
     file.sync()
