@@ -104,6 +104,24 @@ def test_last_stable_offset_that_stays_behind(one, monkeypatch):
         watch.look(host, one)
 
 
+def test_compacted_log_may_stay_before_a_transaction_whose_marker_is_above_an_older_high_watermark(one, monkeypatch):
+    watch, host = StableWatch(), Host("node1")
+    one.end(1, committed=True)
+    one.write(4)
+    one.end(4, committed=False)
+    one.high_watermark = 6
+    monkeypatch.setattr(OneReplica, "last_stable_offset", 2)
+    one.log.cleaned_until = 3
+    watch.look(host, one)
+    one.log.cleaned_until = 2
+    with pytest.raises(Violation, match=r"^T3 .* nothing is open below 6"):
+        watch.look(host, one)
+    one.log.cleaned_until = 3
+    one.high_watermark = 8
+    with pytest.raises(Violation, match=r"^T3 .* nothing is open below 8"):
+        watch.look(host, one)
+
+
 def test_offline_log_may_stay_before_an_aborted_transaction_that_it_could_not_index(one):
     watch, host = StableWatch(), Host("node1")
     one.end(1, committed=True)

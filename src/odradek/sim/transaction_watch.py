@@ -81,7 +81,8 @@ class StableWatch:
                 f"T3 {partition} of {host.name}: last stable offset {stable}, high watermark {high}, but transactions "
                 f"are open: {seen.open} (producer id, first offset)"
             )
-        if stable < min(position, expected) and not self._is_held_back(log, seen, stable):
+        held_back = self._is_held_back(log, seen, stable) or self._is_compacted_below_its_marker(log, high, stable)
+        if stable < min(position, expected) and not held_back:
             raise Violation(
                 f"T3 {partition} of {host.name}: last stable offset {stable}, but nothing is open below {expected}"
             )
@@ -89,6 +90,15 @@ class StableWatch:
     def _is_held_back(self, log: Log, seen: TransactionsSeen, stable: int) -> bool:
         """A log that went offline before an aborted transaction was indexed shows readers nothing from there on."""
         return log.offline is not None and stable in {first for _, first, _, _ in seen.aborted}
+
+    def _is_compacted_below_its_marker(self, log: Log, high: int, stable: int) -> bool:
+        """Compaction used a marker that was committed. Then a restart took an older high watermark, below the marker.
+
+        The log remembers the transaction from its snapshot, though its records are gone.
+        """
+        if log.cleaned_until is None or stable >= log.cleaned_until:
+            return False
+        return any(batch.is_control for batch in batches_between(log, high, log.log_end_offset))
 
     def _is_decided_above(self, log: Log, high: int, seen: TransactionsSeen, stable: int) -> bool:
         """A restart forgets which markers were not committed. Their decision is final all the same."""
