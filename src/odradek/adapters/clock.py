@@ -11,8 +11,8 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
+    # Without a call in between: each read of a connection calls it.
+    monotonic_ns = staticmethod(time.monotonic_ns)
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

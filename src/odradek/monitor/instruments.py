@@ -87,7 +87,7 @@ class Meter(Counter):
 
 
 class PolledMeter(Meter):
-    """The rate of something that is counted elsewhere."""
+    """The count and the rate of something that is counted elsewhere."""
 
     __slots__ = ("_poll",)
 
@@ -96,8 +96,11 @@ class PolledMeter(Meter):
         self._poll = poll
         self.count = self._last_count = poll()
 
-    def tick(self, passed: TickFactors) -> None:
+    def poll(self) -> None:
         self.count = self._poll()
+
+    def tick(self, passed: TickFactors) -> None:
+        self.poll()
         super().tick(passed)
 
 

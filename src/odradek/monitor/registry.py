@@ -110,6 +110,11 @@ class Registry:
             return self._instrument(self._counters, metric, labels, lambda: Meter(self._now_s()))
         return self._instrument(self._counters, metric, labels, Counter)
 
+    def counted(self, metric: Metric, count: Callable[[], int], *labels: str) -> None:
+        """A METER of something that is counted elsewhere: `count` is called for each snapshot and each tick."""
+        invariant(metric.kind is Kind.METER, f"{metric.name} is no meter")
+        self._instrument(self._counters, metric, labels, lambda: PolledMeter(self._now_s(), count))
+
     def distribution(self, metric: Metric, *labels: str, counted: Callable[[], int] | None = None) -> Distribution:
         """The instrument of a HISTOGRAM: `distribution.observe(n)`. `metric.scale` converts n to the metric's unit."""
         invariant(metric.kind is Kind.HISTOGRAM, f"{metric.name} is no histogram")
@@ -216,6 +221,8 @@ class Registry:
     def _instruments_read(self) -> Iterator[Reading | None]:
         now_s = self._now_s()
         for metric, labels, counter in self._counters:
+            if isinstance(counter, PolledMeter):
+                counter.poll()
             if metric.lazy and not counter.count:
                 yield None
                 continue

@@ -155,7 +155,6 @@ class Partition:
         traffic = self.traffic
         if traffic is not None:
             traffic.produce_requests.count += 1
-            traffic.total.produce_requests.count += 1
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
@@ -246,7 +245,8 @@ class Partition:
     def _appended(self, appended: Appended, size: int) -> None:
         traffic = self.traffic
         if traffic is not None:
-            traffic.appended(appended.last_offset - appended.base_offset + 1, size)
+            traffic.messages_in.count += appended.last_offset - appended.base_offset + 1
+            traffic.bytes_in.count += size
         if appended.needs_sync:
             self._hold(appended.base_offset)
         self._advance()

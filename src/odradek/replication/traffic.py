@@ -5,6 +5,8 @@ A broker without metrics has no traffic counters.
 
 from __future__ import annotations
 
+from functools import partial
+
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ByteSource
 from odradek.log.appended import RecordsRefused
@@ -31,22 +33,27 @@ NOT_FAILURES = frozenset(
 )
 
 
+# Counted only by topic, since each request counts them. Their totals are sums.
+SUMMED = {
+    "messages_in": catalogue.MESSAGES_IN,
+    "bytes_in": catalogue.BYTES_IN,
+    "bytes_out": catalogue.BYTES_OUT,
+    "produce_requests": catalogue.PRODUCE_REQUESTS,
+    "fetch_requests": catalogue.FETCH_REQUESTS,
+}
+
+
 class TotalTraffic:
-    """The traffic of all topics, including deleted ones."""
+    """The traffic of all topics, including deleted ones, as far as it is not a sum."""
 
     __slots__ = (
-        "bytes_in",
-        "bytes_out",
         "bytes_rejected",
         "failed_fetch",
         "failed_produce",
-        "fetch_requests",
         "invalid_checksums",
         "invalid_magic",
         "invalid_offsets",
         "keyless",
-        "messages_in",
-        "produce_requests",
         "reassignment_bytes_in",
         "reassignment_bytes_out",
         "replication_bytes_in",
@@ -54,12 +61,7 @@ class TotalTraffic:
     )
 
     def __init__(self, registry: Registry) -> None:
-        self.messages_in = registry.counter(catalogue.MESSAGES_IN)
-        self.bytes_in = registry.counter(catalogue.BYTES_IN)
-        self.bytes_out = registry.counter(catalogue.BYTES_OUT)
         self.bytes_rejected = registry.counter(catalogue.BYTES_REJECTED)
-        self.produce_requests = registry.counter(catalogue.PRODUCE_REQUESTS)
-        self.fetch_requests = registry.counter(catalogue.FETCH_REQUESTS)
         self.failed_produce = registry.counter(catalogue.FAILED_PRODUCE)
         self.failed_fetch = registry.counter(catalogue.FAILED_FETCH)
         self.invalid_checksums = registry.counter(catalogue.INVALID_CHECKSUMS)
@@ -73,7 +75,7 @@ class TotalTraffic:
 
 
 class TopicTraffic:
-    """Of one topic; each method also counts for all topics."""
+    """Of one topic; each method also counts for all topics. Appends and reads add to the counters themselves."""
 
     __slots__ = (
         "bytes_in",
@@ -103,13 +105,6 @@ class TopicTraffic:
         self.total.replication_bytes_in.count += size
         if reassigned:
             self.total.reassignment_bytes_in.count += size
-
-    def appended(self, records: int, size: int) -> None:
-        total = self.total
-        self.messages_in.count += records
-        total.messages_in.count += records
-        self.bytes_in.count += size
-        total.bytes_in.count += size
 
     def refused(self, batch: ByteSource, refusal: KafkaError) -> None:
         """An append failed."""
@@ -143,6 +138,14 @@ class Traffic:
         self._registry = registry
         self.total = TotalTraffic(registry)
         self._topics: dict[str, TopicTraffic] = {}
+        # Of topics that were deleted or are not here.
+        self._others = dict.fromkeys(SUMMED, 0)
+        for name, metric in SUMMED.items():
+            registry.counted(metric, partial(self._sum, name))
+
+    def _sum(self, name: str) -> int:
+        here: int = sum(getattr(topic, name).count for topic in self._topics.values())
+        return self._others[name] + here
 
     def of(self, topic: str) -> TopicTraffic:
         known = self._topics.get(topic)
@@ -150,7 +153,14 @@ class Traffic:
             known = self._topics[topic] = TopicTraffic(self.total, self._registry, topic)
         return known
 
+    def fetched_missing(self) -> None:
+        """A fetch names a partition that is not here."""
+        self._others["fetch_requests"] += 1
+
     def forget(self, topic: str) -> None:
-        if self._topics.pop(topic, None) is not None:
+        known = self._topics.pop(topic, None)
+        if known is not None:
+            for name in SUMMED:
+                self._others[name] += getattr(known, name).count
             for metric in catalogue.BY_TOPIC:
                 self._registry.forget(metric, topic)

@@ -10,7 +10,7 @@ from odradek.monitor.metric import Metric
 from odradek.monitor.registry import Registry
 
 FETCH_VERSIONS = 32
-FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
+FETCH_FOLLOWER = "FetchFollower"
 
 
 class Tally:
@@ -19,7 +19,6 @@ class Tally:
             return Counter() if registry is None else registry.counter(metric, *labels)
 
         # By version.
-        self.consumer_fetches = [counter(REQUESTS, FETCH_CONSUMER, str(each)) for each in range(FETCH_VERSIONS)]
         self.follower_fetches = [counter(REQUESTS, FETCH_FOLLOWER, str(each)) for each in range(FETCH_VERSIONS)]
         # Requests that wait now.
         self.parked_produces = 0
@@ -39,6 +38,3 @@ class Tally:
         self.verification_times = (
             Distribution(Decay(0.0)) if registry is None else registry.distribution(transactions.VERIFICATION_TIME)
         )
-
-    def fetched(self, version: int, *, by_follower: bool) -> None:
-        (self.follower_fetches if by_follower else self.consumer_fetches)[version].count += 1

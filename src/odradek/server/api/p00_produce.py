@@ -109,7 +109,9 @@ def _batches(ctx: BrokerContext, request: ProduceRequest) -> Iterator[tuple[Part
 
 
 def _refuse_all(ctx: BrokerContext, request: ProduceRequest, refusal: KafkaError) -> Parts:
-    answers: Answers = [(topic, [_failed(index, refusal) for index, _ in batches]) for topic, batches in request.topics]
+    answers: Answers = [
+        (topic, [_failed(ctx, index, refusal) for index, _ in batches]) for topic, batches in request.topics
+    ]
     return _reply(ctx, request.acks, answers)
 
 
@@ -132,7 +134,7 @@ def _produce(
             for index, batch in batches:
                 outcomes.append(_append(ctx, hosted, index, batch, acks, wall_ms, waits, verified))
         else:
-            outcomes = [_failed(index, hosted) for index, _ in batches]
+            outcomes = [_failed(ctx, index, hosted) for index, _ in batches]
         answers.append((topic, outcomes))
     if waits:
         ParkedProduce(ctx, request, answers, waits, slot)
@@ -141,12 +143,6 @@ def _produce(
 
 
 def _reply(ctx: BrokerContext, acks: int, answers: Answers) -> Parts:
-    if ctx.connection.is_observed:
-        # Loops, because a comprehension is a call, and most requests have one batch without an error.
-        for _, outcomes in answers:
-            for one in outcomes:
-                if one.error_code:
-                    ctx.errors = [*ctx.errors, one.error_code]
     if acks == ACKS_NONE:
         return _unanswered(ctx, answers)
     return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]
@@ -159,9 +155,17 @@ def _writable_topic(ctx: BrokerContext, topic: str | bytes) -> HostedTopic | Kaf
     return hosted
 
 
-def _failed(index: int, refusal: KafkaError) -> ProduceOutcome:
-    records = refusal.records if isinstance(refusal, RecordsRefused) else ()
-    return ProduceOutcome(index, refusal.code, error_message=refusal.message or None, record_errors=records)
+def _failed(ctx: BrokerContext, index: int, refusal: KafkaError) -> ProduceOutcome:
+    outcome = ProduceOutcome(index)
+    _refuse(ctx, outcome, refusal)
+    return outcome
+
+
+def _refuse(ctx: BrokerContext, outcome: ProduceOutcome, refusal: KafkaError) -> None:
+    ctx.errors = [*ctx.errors, refusal.code]
+    outcome.error_code = refusal.code
+    outcome.error_message = refusal.message or None
+    outcome.record_errors = refusal.records if isinstance(refusal, RecordsRefused) else ()
 
 
 def _append(
@@ -176,15 +180,15 @@ def _append(
 ) -> ProduceOutcome:
     partition = hosted.partitions.get(index)
     if partition is None:
-        return ProduceOutcome(index, missing_partition(ctx, hosted, index))
+        return _failed(ctx, index, KafkaError(missing_partition(ctx, hosted, index)))
     if not batch:
-        return ProduceOutcome(index, ErrorCode.INVALID_RECORD, error_message="no record batch")
+        return _failed(ctx, index, KafkaError(ErrorCode.INVALID_RECORD, "no record batch"))
     verification = None
     if verified is not NOTHING:
         try:
             verification = verified.of(partition, batch)
         except KafkaError as refusal:
-            return _failed(index, refusal)
+            return _failed(ctx, index, refusal)
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)
@@ -199,14 +203,14 @@ def _append(
     except TooMuchQueued as refusal:
         # Later batches of this client must not be appended before this one.
         ctx.connection.end(refusal.message)
-        return _failed(index, refusal)
+        return _failed(ctx, index, refusal)
     except KafkaError as refusal:
         if partition.traffic is not None:
             partition.traffic.refused(batch, refusal)
-        return _failed(index, refusal)
+        return _failed(ctx, index, refusal)
     except OSError as broken:  # raised before the log wrote anything
         logger.warning("%s cannot be written to: %s", partition, broken)
-        return ProduceOutcome(index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _failed(ctx, index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
     outcome = ProduceOutcome(index, 0, base_offset, append_time_ms, log_start_offset)
     if acks and not partition.is_acknowledged(last_offset, acks):
         waits.append(Wait(partition, last_offset, outcome))
@@ -303,8 +307,7 @@ class ParkedProduce:
             return  # the client is gone
         _, _, callback = self._waits[id(outcome)]
         if isinstance(result, KafkaError):
-            failed = _failed(outcome.partition, result)
-            outcome.error_message, outcome.record_errors = failed.error_message, failed.record_errors
+            _refuse(self._ctx, outcome, result)
             callback(result.code)
         else:
             outcome.base_offset, last_offset, outcome.log_append_time_ms, outcome.log_start_offset, _, _ = result
@@ -320,14 +323,15 @@ class ParkedProduce:
     def _settled(self, outcome: ProduceOutcome, error: ErrorCode) -> None:
         if self._waits.pop(id(outcome), None) is None:
             return
-        outcome.error_code = error
+        if error and not outcome.error_code:
+            _refuse(self._ctx, outcome, KafkaError(error))
         if not self._waits:
             self._stop_waiting()
             self._answer()
 
     def _timed_out(self) -> None:
         for outcome, _, _ in self._waits.values():
-            outcome.error_code = ErrorCode.REQUEST_TIMED_OUT
+            _refuse(self._ctx, outcome, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         self._ctx.broker.tally.expired_produces.count += 1
         self._stop_waiting()
         self._answer()

@@ -35,7 +35,7 @@ from odradek.replication.isolation import TXN_COMMITTED, isolation_of_consumer
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.serving import Replica, read_for_follower, tell_high_watermark, told_high_watermark
-from odradek.replication.traffic import TotalTraffic
+from odradek.replication.traffic import TopicTraffic
 from odradek.replication.waiting import Reader
 from odradek.security.authorizer import Operation
 from odradek.server.fetch_sessions import FetchPlan, Wanted
@@ -55,19 +55,18 @@ _BATCH_OVERHEAD = 12
 
 def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Parts | None:
     request = decode_fetch_request(frame, ctx.version, position, end)
+    arrived_ms = None
+    if request.replica_id >= 0:
+        arrived_ms = ctx.broker.clock.monotonic_ms()
+        ctx.api = FOLLOWER_API
+        ctx.broker.tally.follower_fetches[ctx.version].count += 1
     try:
         plan = ctx.broker.fetch_sessions.plan(request, by_topic_id=ctx.version >= FIRST_WITH_TOPIC_IDS)
     except KafkaError as refusal:
         ctx.errors = (refusal.code,)
         return encode_fetch_response(ctx.version, ctx.correlation_id, (), error_code=refusal.code)
     fetch = Fetch(ctx, request, plan)
-    if fetch.replica is None:
-        found = fetch.read()
-    else:
-        ctx.api = FOLLOWER_API
-        found = fetch.read(arrived_ms=ctx.broker.clock.monotonic_ms())
-    if ctx.connection.is_observed:
-        ctx.broker.tally.fetched(ctx.version, by_follower=fetch.replica is not None)
+    found = fetch.read(arrived_ms=arrived_ms)
     if fetch.enough(found) or request.max_wait_ms <= 0 or not plan.wanted:
         return fetch.reply(found)
     found.release()
@@ -191,10 +190,19 @@ class Fetch:
 
     def reply(self, found: Found) -> Parts:
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
-        traffic = self.ctx.broker.partitions.traffic
-        if traffic is not None:
-            self._count(found, traffic.total)
         for wanted, partition, read in found.reads:
+            if partition is None:
+                self._count_missing()
+            elif partition.traffic is not None:
+                # Not in a method, since a call costs more than the additions.
+                partition.traffic.fetch_requests.count += 1
+                if isinstance(read.records, Region):
+                    if self.replica is None:
+                        partition.traffic.bytes_out.count += read.records.length
+                    else:
+                        self._count_replicated(partition, partition.traffic, read.records.length)
+                elif read.error_code:
+                    partition.traffic.unreadable(read.error_code)
             if not self._plan.answers(wanted, read):
                 continue
             if self._remembers_watermarks:
@@ -215,22 +223,15 @@ class Fetch:
             node_endpoints=endpoints,
         )
 
-    def _count(self, found: Found, total: TotalTraffic) -> None:
-        replica = self.replica
-        total.fetch_requests.count += len(found.reads)
-        (total.bytes_out if replica is None else total.replication_bytes_out).count += found.bytes
-        for _, partition, read in found.reads:
-            if partition is None or partition.traffic is None:
-                continue
-            traffic = partition.traffic
-            traffic.fetch_requests.count += 1
-            if isinstance(read.records, Region):
-                if replica is None:
-                    traffic.bytes_out.count += read.records.length
-                elif partition.image is not None and replica.broker_id in partition.image.adding:
-                    total.reassignment_bytes_out.count += read.records.length
-            elif read.error_code:
-                traffic.unreadable(read.error_code)
+    def _count_missing(self) -> None:
+        if self.ctx.broker.partitions.traffic is not None:
+            self.ctx.broker.partitions.traffic.fetched_missing()
+
+    def _count_replicated(self, partition: Partition, traffic: TopicTraffic, size: int) -> None:
+        traffic.total.replication_bytes_out.count += size
+        adding = () if partition.image is None else partition.image.adding
+        if self.replica is not None and self.replica.broker_id in adding:
+            traffic.total.reassignment_bytes_out.count += size
 
     def _name_leaders(self, found: Found) -> list[NodeEndpoint]:
         """Sets the current leader of each partition that this broker does not lead; returns the leaders' endpoints."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from odradek.base.errors import ErrorCode
 from odradek.monitor.catalogue import requests as catalogue
@@ -33,9 +34,9 @@ class Times:
         "_total",
     )
 
-    def __init__(self, registry: Registry, name: str, requests: Sequence[Counter]) -> None:
+    def __init__(self, registry: Registry, name: str, requests: Callable[[], int]) -> None:
         def distribution(metric: Metric) -> Distribution:
-            return registry.distribution(metric, name, counted=lambda: sum(each.count for each in requests))
+            return registry.distribution(metric, name, counted=requests)
 
         self._total = distribution(catalogue.TOTAL_TIME)
         self._queue = distribution(catalogue.QUEUE_TIME)
@@ -66,43 +67,61 @@ class RequestMetrics:
     def __init__(self, registry: Registry, now_ns: Callable[[], int]) -> None:
         self._registry = registry
         self._now_ns = now_ns
-        self._observed: list[ObservedApi] = []
-        # By name and version.
-        self._requests: dict[str, dict[int, Counter]] = {}
+        # By name, on each listener.
+        self._observed: dict[str, list[ObservedApi]] = {}
         self._times: dict[str, Times] = {}
         self._errors: dict[tuple[str, int], Counter] = {}
-        # The handler of Fetch adds to these, by version.
-        self.consumer_fetches = self._counters(FETCH_CONSUMER, FETCH.versions)
-        self.follower_fetches = self._counters(FETCH_FOLLOWER, FETCH.versions)
 
     def observer(self, apis: Mapping[int, Api | FrameApi]) -> Observer:
         """For a listener that serves these APIs."""
-        observed = {
-            key: ObservedApi(
-                self._counters(name_of(api), api.versions),
-                self._registry.counter(catalogue.ERRORS, name_of(api), ErrorCode.NONE.name),
-            )
-            for key, api in apis.items()
-        }
-        self._observed += observed.values()
-        for api in apis.values():
-            self._times_of(name_of(api))
-        if FETCH.key in apis:
-            for name in (FETCH_CONSUMER, FETCH_FOLLOWER):
-                self._times_of(name)
+        observed = {key: self._observe(api) for key, api in apis.items()}
+        if apis.get(FETCH.key) is FETCH:
+            self._divide_fetches(observed[FETCH.key])
         return Observer(observed, self._has_errors, self._ended, self._now_ns)
 
     def tick(self, passed_s: float) -> None:
         """Called about once a second, to adapt how many requests are measured."""
-        for api in self._observed:
-            api.tick(passed_s)
+        for apis in self._observed.values():
+            for api in apis:
+                api.tick(passed_s)
 
-    def _counters(self, name: str, versions: tuple[int, int]) -> list[Counter]:
-        by_version = self._requests.setdefault(name, {})
-        first, last = versions
+    def _observe(self, api: Api | FrameApi) -> ObservedApi:
+        name, (first, last) = name_of(api), api.versions
+        observed = ObservedApi(last)
+        listeners = self._observed.setdefault(name, [])
+        listeners.append(observed)
+
+        def requests(version: int) -> int:
+            return sum(sum(each.requests[version : version + 1]) for each in listeners)
+
         for version in range(first, last + 1):
-            by_version[version] = self._registry.counter(catalogue.REQUESTS, name, str(version))
-        return [by_version.get(version, Counter()) for version in range(last + 1)]
+            self._registry.counted(catalogue.REQUESTS, partial(requests, version), name, str(version))
+        self._registry.counted(
+            catalogue.ERRORS, lambda: sum(each.without_error for each in listeners), name, ErrorCode.NONE.name
+        )
+        if name not in self._times:
+            self._times[name] = Times(self._registry, name, lambda: sum(each.total for each in listeners))
+        return observed
+
+    def _divide_fetches(self, fetches: ObservedApi) -> None:
+        """The handler counts those of followers; all others came from consumers."""
+        first, last = FETCH.versions
+        by_followers = {
+            version: self._registry.counter(catalogue.REQUESTS, FETCH_FOLLOWER, str(version))
+            for version in range(first, last + 1)
+        }
+
+        def by_consumers(version: int) -> int:
+            return fetches.requests[version] - by_followers[version].count
+
+        for version in by_followers:
+            self._registry.counted(catalogue.REQUESTS, partial(by_consumers, version), FETCH_CONSUMER, str(version))
+        counts: dict[str, Callable[[], int]] = {
+            FETCH_CONSUMER: lambda: sum(map(by_consumers, by_followers)),
+            FETCH_FOLLOWER: lambda: sum(each.count for each in by_followers.values()),
+        }
+        for name, count in counts.items():
+            self._times[name] = Times(self._registry, name, count)
 
     def _has_errors(self, request: RequestContext) -> None:
         name = name_of(request.api)
@@ -115,17 +134,11 @@ class RequestMetrics:
 
     def _ended(self, request: RequestContext) -> None:
         api = request.api
-        self._times_of(name_of(api)).ended(request)
+        self._times[name_of(api)].ended(request)
         if api is FOLLOWER_API:
-            self._times_of(FETCH_FOLLOWER).ended(request)
+            self._times[FETCH_FOLLOWER].ended(request)
         elif api is FETCH:
-            self._times_of(FETCH_CONSUMER).ended(request)
-
-    def _times_of(self, name: str) -> Times:
-        known = self._times.get(name)
-        if known is None:
-            known = self._times[name] = Times(self._registry, name, tuple(self._requests[name].values()))
-        return known
+            self._times[FETCH_CONSUMER].ended(request)
 
 
 def name_of(api: Api | FrameApi) -> str:

@@ -20,7 +20,7 @@ from odradek.server.network.frames import LARGEST_POOLED, PartialFrame
 from odradek.server.network.request import UNKNOWN_SOFTWARE, Parts, RequestContext
 
 if TYPE_CHECKING:
-    from odradek.server.network.life_cycle import Observer
+    from odradek.server.network.life_cycle import ObservedApi, Observer
     from odradek.server.network.listener import ClientListener
 
 logger = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             _release(slot.parts or [])
             return
         if self._observer is not None and slot.request is not None:
-            self._observer.has_reply(slot.request)
+            self._observer.answered_late(slot.request)
             if slot.is_measured:
                 self._observer.answered(slot.request, slot.parts or [])
         ready = 0
@@ -286,10 +286,25 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.end(f"incomplete requests already take {held} MiB: send smaller requests, or fewer at once")
 
     def _handle(self, frame: memoryview, position: int, end: int) -> None:
-        if self._observer is None:
+        observer = self._observer
+        if observer is None:
             parts = self._listener.handle(self, frame, position, end)
         else:
-            parts = self._handle_observed(self._observer, frame, position, end)
+            self.request = NO_REQUEST  # the dispatcher sets it, unless it cannot read the header
+            api = observer.apis[frame[position + 1]]
+            api.until_measured -= 1
+            self.is_measuring = api.until_measured <= 0
+            if self.is_measuring:
+                parts = self._handle_measured(observer, api, frame, position, end)
+            else:
+                parts = self._listener.handle(self, frame, position, end)
+            request = self.request
+            if request is not None:
+                api.requests[request.version] += 1
+                if parts is None:
+                    api.unanswered += 1
+                elif request.errors:
+                    observer.has_errors(request)
         if not parts:
             return
         if self._replies:
@@ -303,36 +318,21 @@ class ClientConnection(asyncio.BufferedProtocol):
             # Let the limit on unsent bytes see it before the next request is handled.
             self._flush()
 
-    def _handle_observed(self, observer: Observer, frame: memoryview, position: int, end: int) -> Parts | None:
-        self.request = NO_REQUEST  # the dispatcher sets it, unless it cannot read the header
-        api = observer.apis[frame[position + 1]]
-        api.until_measured -= 1
-        if api.until_measured > 0:
-            self.is_measuring = False
-            parts = self._listener.handle(self, frame, position, end)
-            request = self.request
-        else:
-            self.is_measuring = True
-            stands_for = api.take()
-            handled_ns = observer.now_ns()
-            parts = self._listener.handle(self, frame, position, end)
-            request = self.request
-            if request is not None:
-                observer.returned(
-                    request,
-                    stands_for=stands_for,
-                    bytes_in=end - position,
-                    received_ns=self._received_ns,
-                    handled_ns=handled_ns,
-                    parts=parts,
-                )
-        if request is not None:
-            api.requests[request.version].count += 1
-            if parts is not None:
-                if request.errors:
-                    observer.has_reply(request)
-                else:
-                    api.without_error.count += 1
+    def _handle_measured(
+        self, observer: Observer, api: ObservedApi, frame: memoryview, position: int, end: int
+    ) -> Parts | None:
+        stands_for = api.take()
+        handled_ns = observer.now_ns()
+        parts = self._listener.handle(self, frame, position, end)
+        if self.request is not None:
+            observer.returned(
+                self.request,
+                stands_for=stands_for,
+                bytes_in=end - position,
+                received_ns=self._received_ns,
+                handled_ns=handled_ns,
+                parts=parts,
+            )
         return parts
 
     # Replies

@@ -8,9 +8,8 @@ A listener that is not observed reads no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from odradek.monitor.instruments import Counter
 from odradek.server.network.request import Parts, RequestContext
 
 OnRequest = Callable[[RequestContext], None]
@@ -41,15 +40,18 @@ class ObservedApi:
         "_stands_for",
         "_until_doubled",
         "requests",
+        "unanswered",
         "until_measured",
-        "without_error",
+        "with_errors",
     )
 
-    def __init__(self, requests: Sequence[Counter], without_error: Counter) -> None:
+    def __init__(self, last_version: int) -> None:
         # By version.
-        self.requests = requests
-        # Its replies without any error.
-        self.without_error = without_error
+        self.requests = [0] * (last_version + 1)
+        # Those that wait, and those that lost their connection while they waited.
+        self.unanswered = 0
+        # Its replies with an error.
+        self.with_errors = 0
         self.until_measured = 1
         self._every = 1
         self._stands_for = 1
@@ -76,7 +78,12 @@ class ObservedApi:
 
     @property
     def total(self) -> int:
-        return sum(version.count for version in self.requests)
+        return sum(self.requests)
+
+    @property
+    def without_error(self) -> int:
+        """Its replies without any error: a difference, because most requests have one."""
+        return self.total - self.unanswered - self.with_errors
 
     def tick(self, passed_s: float) -> None:
         """Called about once a second."""
@@ -100,7 +107,7 @@ class Observer:
     def __init__(
         self, apis: Mapping[int, ObservedApi], on_error: OnRequest, on_end: OnRequest, now_ns: Callable[[], int]
     ) -> None:
-        unknown = ObservedApi((), Counter())
+        unknown = ObservedApi(-1)
         # By the lower byte of an API key: the first thing that is known about a request.
         self.apis = [apis.get(key, unknown) for key in range(API_KEYS)]
         self._on_error = on_error
@@ -112,11 +119,14 @@ class Observer:
         """Since the start."""
         return sum(api.total for api in self.apis)
 
-    def has_reply(self, request: RequestContext) -> None:
+    def has_errors(self, request: RequestContext) -> None:
+        self.apis[request.api.key].with_errors += 1
+        self._on_error(request)
+
+    def answered_late(self, request: RequestContext) -> None:
+        self.apis[request.api.key].unanswered -= 1
         if request.errors:
-            self._on_error(request)
-        else:
-            self.apis[request.api.key].without_error.count += 1
+            self.has_errors(request)
 
     def returned(
         self,
