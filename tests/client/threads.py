@@ -18,6 +18,10 @@ def threads_end(within_s: float = 60.0) -> None:
 
 
 def run_and_collect(story: Coroutine[object, object, None]) -> None:
-    """Runs the coroutine, and collects objects that only the loop kept alive."""
+    """Runs the coroutine, and collects objects that only the loop kept alive.
+
+    A thread may still hold a client when the loop ends. It releases it before it ends itself.
+    """
     asyncio.run(story)
     gc.collect()
+    threads_end()

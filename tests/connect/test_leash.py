@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import socket
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +102,30 @@ def test_a_service_that_ends_takes_all_leases_with_it(service: Service) -> None:
         eventually(lambda: leash.stop_for is not None)
         with pytest.raises(LeaseLost):
             leash.check()
+
+
+def test_a_service_that_ends_closes_connections_that_were_just_made(service: Service) -> None:
+    is_blocked, may_go_on = Event(), Event()
+
+    def block() -> None:
+        is_blocked.set()
+        may_go_on.wait()
+
+    address, loop = service.leashes.address, service.leashes._loop
+    loop.call_soon_threadsafe(block)
+    is_blocked.wait()
+    connections = [socket.create_connection(address) for _ in range(3)]
+    # The end comes in the turn in which the loop begins to serve these connections.
+    loop.call_soon_threadsafe(loop.call_soon, service.leashes._ended.set)
+    may_go_on.set()
+    service.leashes.close()
+    service.is_closed = True
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(each.message) for each in unclosed] == []
+    for connection in connections:
+        connection.close()
 
 
 class Written:

@@ -33,6 +33,8 @@ class Leashes:
         self._reported = reported
         self._may_grant = may_grant
         self._loop = asyncio.new_event_loop()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        # By run.
         self._open: dict[str, asyncio.StreamWriter] = {}
         # Runs that were launched and have not connected yet, with the order to stop if there is one already.
         self._expected: dict[str, str | None] = {}
@@ -65,7 +67,7 @@ class Leashes:
             self._loop.close()
 
     async def _listen(self) -> None:
-        server = await asyncio.start_server(self._connected, self._host, 0, limit=LINE_BYTES_MAX)
+        server = await asyncio.start_server(self._accepted, self._host, 0, limit=LINE_BYTES_MAX)
         self._address.set_result(server.sockets[0].getsockname()[:2])
         while not self._ended.is_set():
             if self._may_grant():
@@ -76,16 +78,31 @@ class Leashes:
                     await self._ended.wait()
             except TimeoutError:
                 continue
+        # A closed server of asyncio leaves the sockets open that it is just accepting.
+        while accepting := asyncio.all_tasks() - {asyncio.current_task(), *self._connections}:
+            await asyncio.gather(*accepting, return_exceptions=True)
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        writers = list(self._connections.values())
+        for task in self._connections:
             task.cancel()
-        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
+        await asyncio.gather(*self._connections, *(each.wait_closed() for each in writers), return_exceptions=True)
 
     def _halt(self, run: str, why: str) -> None:
         if run in self._open:
             self._open[run].write(json.dumps({"stop": why}).encode() + b"\n")
         elif run in self._expected:
             self._expected[run] = why
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Closes each connection when its task ends, also if the task is cancelled before it began."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del self._connections[task]
+            writer.close()
+
+        task = self._loop.create_task(self._connected(reader, writer))
+        self._connections[task] = writer
+        task.add_done_callback(ended)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -94,12 +111,10 @@ class Leashes:
             run = str(hello["run"])
             is_ours = hmac.compare_digest(str(hello["token"]), self.token)
         except (TimeoutError, ValueError, KeyError, TypeError, OSError):
-            writer.close()
             return
         if not is_ours or run not in self._expected:
             # Also a run that Spark started a second time after it lost the executor: its offsets are old.
             writer.write(b'{"stop":"this run is not expected"}\n')
-            writer.close()
             return
         await self._hold(run, reader, writer)
 
@@ -118,4 +133,3 @@ class Leashes:
             _log.debug("the connection of %s broke: %s", run, broken)
         finally:
             del self._open[run]
-            writer.close()
