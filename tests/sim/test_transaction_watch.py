@@ -205,3 +205,17 @@ def test_t1_transaction_is_complete_and_open_in_a_partition(one):
         check_ended([story.shard], [one], NOW)
     one.end(producer.producer_id, committed=True)
     check_ended([story.shard], [one], NOW)
+
+
+def test_t1_does_not_judge_a_state_that_is_not_committed(one):
+    """A coordinator that was deposed, and does not know it, has written a new epoch that no other replica has."""
+    story = TransactionStory()
+    producer = story.init().value
+    one.write(producer.producer_id)
+    story.partition.replicates_at_once = False
+    story.init()
+    assert story.transaction.producer_epoch > producer.producer_epoch
+    check_ended([story.shard], [one], NOW)
+    story.partition.replicate(story.partition.end)
+    with pytest.raises(Violation, match=r"^T1 .* is Empty, .* is still open in"):
+        check_ended([story.shard], [one], NOW)

@@ -110,8 +110,8 @@ class StableWatch:
 def check_ended(shards: Iterable[TransactionShard], leaders: Iterable[Partition], wall_ms: int) -> None:
     """T1: a transaction that is stored as complete has its marker in every partition.
 
-    A coordinator that was deposed and does not know it yet only knows less. `leaders`: with the newest leader epochs,
-    so they have everything that was committed.
+    A coordinator that was deposed and does not know it yet only knows less: what it wrote since is not committed.
+    `leaders`: with the newest leader epochs, so they have everything that was committed.
     """
     unended: dict[int, list[tuple[int, Partition]]] = {}
     for leader in leaders:
@@ -119,7 +119,7 @@ def check_ended(shards: Iterable[TransactionShard], leaders: Iterable[Partition]
             if producer.transaction_start >= 0:
                 unended.setdefault(producer_id, []).append((producer.epoch, leader))
     for shard in shards:
-        for transaction in shard.transactions.newest.values():
+        for transaction in shard.transactions.committed().values():
             if not transaction.state.is_idle:
                 continue
             for epoch, leader in unended.get(transaction.producer_id, ()):
