@@ -149,6 +149,23 @@ def test_marker_is_not_used_before_it_is_on_disk(compacted, committed, restarts)
     assert compacted.log.compacting.dirt(4, compacted.wall_ms).dirty_bytes > 0
 
 
+def test_older_snapshot_is_used_if_the_newest_is_broken(compacted, caplog):
+    compacted.put((b"k", b"old"))
+    compacted.roll()
+    compacted.put((b"k", b"new"))
+    compacted.roll()
+    compacted.put((b"k", b"newest"))
+    compacted.log.syncing.whole()
+    compacted.put((b"k", b"not on disk"))
+    compacted.logs.write_checkpoints()
+    compacted.crash()
+    path = f"orders-0/{2:020d}.snapshot"
+    compacted.disk.replace(path, b"broken" + compacted.disk.read(path)[6:])
+    for _ in range(2):
+        assert compacted.log.compacting.dirt(4, compacted.wall_ms).segments[-1].base_offset == 0
+    assert [record.message for record in caplog.records if path in record.message][1:] == [], "logged once"
+
+
 def test_rule_that_a_marker_is_used_only_from_the_disk_is_noticed(compacted, monkeypatch):
     monkeypatch.setattr(safeguards, "cleans_what_is_decided_on_disk", lambda _decided, stable: stable)
     with pytest.raises(AssertionError):

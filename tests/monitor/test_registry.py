@@ -124,6 +124,19 @@ def test_a_callback_that_fails_hides_only_itself_and_is_counted(registry, caplog
     assert read(registry, registry_module.READINGS_FAILED) == 2
 
 
+def test_a_count_that_fails_hides_only_itself_and_is_counted(registry, time, caplog):
+    divisor = [1]
+    registry.counted(METER, lambda: 1 // divisor[0], "broken")
+    divisor[0] = 0
+    registry.counted(METER, lambda: 7, "fine")
+    registry.counter(METER, "counted here").count += 1
+    time.ns = 5_000_000_000
+    list(registry.tick())
+    found = {each.labels: each.value.count for each in registry.snapshot() if each.metric is METER}
+    assert found == {("fine",): 7, ("counted here",): 1}
+    assert len(caplog.records) == 1
+
+
 def test_an_instrument_must_fit_its_metric(registry):
     with pytest.raises(InvariantBroken):
         registry.counter(GAUGE, "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from bisect import bisect_right, insort
 
 from odradek.log.durability import Durability
@@ -14,9 +15,13 @@ from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 from odradek.log.transactions import Transactions
 
+story = logging.getLogger(__name__)
+
+UNREADABLE = -1
+
 
 class ProducerMemory:
-    __slots__ = ("_decided", "_durability", "_folder", "_segments", "_snapshots", "known", "transactions")
+    __slots__ = ("_durability", "_first_open", "_folder", "_segments", "_snapshots", "known", "transactions")
 
     def __init__(
         self,
@@ -31,8 +36,8 @@ class ProducerMemory:
         self._segments = segments
         self._durability = durability
         self._snapshots = snapshots  # their offsets, ascending
-        # The offset of the snapshot that was looked at last, and its oldest open transaction.
-        self._decided = (-1, 0)
+        # The oldest open transaction of the snapshots that compaction looked at last: at most two.
+        self._first_open: dict[int, int] = {}
         self.known = known  # None: not restored yet from the snapshot at the log end
         # The transactions of the known producers, or those in the snapshot. None: neither has been read yet.
         self.transactions = None if known is None else known.transactions
@@ -61,17 +66,27 @@ class ProducerMemory:
 
         The newest snapshot up to there says which transactions were open. Without one nothing is known: 0.
         """
-        index = bisect_right(self._snapshots, durable_to) - 1
-        if index < 0:
-            return 0
-        offset = self._snapshots[index]
-        if self._decided[0] != offset:
-            try:
-                content = self._folder.disk.read(self._folder.at(offset_name(offset, SNAPSHOT)))
-                self._decided = (offset, decode_transactions(content).first_open())
-            except (SnapshotBroken, OSError):
-                return 0
-        return min(self._decided)
+        for offset in reversed(self._snapshots[: bisect_right(self._snapshots, durable_to)]):
+            first_open = self._first_open.get(offset)
+            if first_open is None:
+                first_open = self._read_first_open(offset)
+                self._note_first_open(offset, first_open)
+            if first_open != UNREADABLE:
+                return min(offset, first_open)
+        return 0
+
+    def _read_first_open(self, offset: int) -> int:
+        path = self._folder.at(offset_name(offset, SNAPSHOT))
+        try:
+            return decode_transactions(self._folder.disk.read(path)).first_open()
+        except (SnapshotBroken, OSError) as broken:
+            story.warning("compaction uses an older snapshot of producers than %s: %s", path, broken)
+            return UNREADABLE
+
+    def _note_first_open(self, snapshot: int, first_open: int) -> None:
+        self._first_open[snapshot] = first_open
+        if len(self._first_open) > 2:
+            del self._first_open[min(self._first_open)]
 
     def rebuild_aborted(self, segment: Segment) -> None:
         """Slow and rare: the index of aborted transactions of a segment is broken."""
@@ -83,7 +98,7 @@ class ProducerMemory:
             return
         self._durability.also_sync(write_snapshot(self._folder, self.restored(end_offset), end_offset))
         insort(self._snapshots, end_offset)
-        self._decided = (end_offset, self.restored(end_offset).transactions.first_open())
+        self._note_first_open(end_offset, self.restored(end_offset).transactions.first_open())
 
     def forget_snapshot(self, offset: int) -> list[str]:
         """The file name of the snapshot, if there is one. The caller removes the file."""

@@ -97,11 +97,8 @@ class PolledMeter(Meter):
         self.count = self._last_count = poll()
 
     def poll(self) -> None:
+        """Call it before `tick` and `read`."""
         self.count = self._poll()
-
-    def tick(self, passed: TickFactors) -> None:
-        self.poll()
-        super().tick(passed)
 
 
 class Decay:

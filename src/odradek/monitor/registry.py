@@ -93,7 +93,7 @@ class Registry:
         self._series = 0
         self._polled: list[PolledMeter] = []
         self._sources: list[Source] = []
-        self._broken: set[Source] = set()
+        self._broken: set[object] = set()
         self._failed = self.counter(READINGS_FAILED)
         self._dropped = self.counter(SERIES_DROPPED)
 
@@ -199,9 +199,10 @@ class Registry:
         factor = self._decay.tick(now_s)
         factors = TickFactors.of(passed_s)
         for polled in self._polled:
-            polled.tick(factors)
+            if self._has_polled(polled):
+                polled.tick(factors)
         for work, (_, _, instrument) in enumerate(chain(self._counters, self._distributions, self._timers), 1):
-            if isinstance(instrument, Meter | Timer):
+            if isinstance(instrument, Meter | Timer) and self._has_polled(instrument):
                 instrument.tick(factors)
             if factor != 1.0 and isinstance(instrument, Distribution | Timer):
                 instrument.rescale(factor)
@@ -212,18 +213,29 @@ class Registry:
         """A callback that fails must not hide all other metrics: it is counted, and logged once."""
         try:
             yield from source()
-        except Exception:
-            self._failed.count += 1
-            if source not in self._broken:
-                self._broken.add(source)
-                logger.exception("a metric cannot be read; snapshots are without it while this lasts")
+        except Exception:  # noqa: BLE001 (it is counted and logged)
+            self._note_broken(source)
+
+    def _has_polled(self, instrument: Counter | Timer) -> bool:
+        """False if it cannot be read. True also for an instrument that is not polled."""
+        if isinstance(instrument, PolledMeter):
+            try:
+                instrument.poll()
+            except Exception:  # noqa: BLE001 (as above)
+                self._note_broken(instrument)
+                return False
+        return True
+
+    def _note_broken(self, part: object) -> None:
+        self._failed.count += 1
+        if part not in self._broken:
+            self._broken.add(part)
+            logger.exception("a metric cannot be read; snapshots are without it while this lasts")
 
     def _instruments_read(self) -> Iterator[Reading | None]:
         now_s = self._now_s()
         for metric, labels, counter in self._counters:
-            if isinstance(counter, PolledMeter):
-                counter.poll()
-            if metric.lazy and not counter.count:
+            if not self._has_polled(counter) or (metric.lazy and not counter.count):
                 yield None
                 continue
             yield Reading(metric, labels, counter.read(now_s) if isinstance(counter, Meter) else counter.count)

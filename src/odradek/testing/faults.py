@@ -141,9 +141,8 @@ def _handle_later(handle: FrameSink, connection: ClientConnection, frame: bytear
     slot = connection.park(stop_reading=True)
 
     def handle_now() -> None:
-        connection.is_measuring = False  # whatever the last request was: this one has no times
         # A handler that parks takes a new slot behind this one. This slot then stays empty.
-        slot.fill(handle(connection, memoryview(frame), 0, len(frame)) or [])
+        slot.fill(connection.handle_late(memoryview(frame), handle) or [])
 
     asyncio.get_running_loop().call_later(delay_ms / 1000, handle_now)
 

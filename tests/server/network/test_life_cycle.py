@@ -8,13 +8,18 @@ import contextlib
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.monitor.catalogue.requests import ERRORS
+from odradek.monitor.registry import Registry
 from odradek.protocol.messages.p00_produce import ProduceResponse
 from odradek.protocol.messages.p01_fetch import FetchResponse
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.messages.p61_describe_producers import DescribeProducersRequest
 from odradek.server.api.table import load_apis
+from odradek.server.metrics.requests import RequestMetrics
 from odradek.server.network.life_cycle import MEASURED_PER_SECOND, ObservedApi, Observer
 from odradek.server.network.request import Api
+from odradek.testing.faults import Fault, Faults
 from support.data_broker import DataBroker, batch
 
 
@@ -223,6 +228,98 @@ def test_errors_of_parked_requests_are_counted_when_they_are_answered(run):
             await client.receive(FetchResponse, 12)
             assert [list(request.errors) for request in with_errors] == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]]
             assert not ended
+
+    run(scenario())
+
+
+def test_requests_that_only_close_their_connection_count_as_errors(run):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    async def broken_later(*_):
+        raise ZeroDivisionError
+
+    async def scenario():
+        failing = Api(key=60, versions=(0, 2), request=DescribeClusterRequest, handle=broken)
+        later = Api(key=61, versions=(0, 0), request=DescribeProducersRequest, handle=broken_later)
+        async with DataBroker(apis={**load_apis(), 60: failing, 61: later}) as broker:
+            with_errors = []
+            seen = broker.listener.observer = observer(Ended(), broker.apis, with_errors)
+            cut_off = bytes([0, 0, 0, 12, 0, 3, 0, 9, 0, 0, 0, 1, 255, 255, 0, 99])
+            for key, version, request in (
+                (60, 1, DescribeClusterRequest()),
+                (61, 0, DescribeProducersRequest()),
+                (3, 0, cut_off),
+            ):
+                client = await broker.connect()
+                if isinstance(request, bytes):
+                    client.writer.write(request)
+                else:
+                    client.send(request, version)
+                assert await client.closed()
+                assert (seen.apis[key].total, seen.apis[key].without_error) == (1, 0)
+            assert [list(each.errors) for each in with_errors] == [
+                [ErrorCode.UNKNOWN_SERVER_ERROR],
+                [ErrorCode.UNKNOWN_SERVER_ERROR],
+                [ErrorCode.INVALID_REQUEST],
+            ]
+
+    run(scenario())
+
+
+def test_an_unknown_version_of_api_versions_counts_as_an_error(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            with_errors = []
+            seen = broker.listener.observer = observer(Ended(), broker.apis, with_errors)
+            client = await broker.connect()
+            client.writer.write(bytes([0, 0, 0, 11, 0, 18, 0, 99, 0, 0, 0, 1, 255, 255, 0]))
+            await client.receive(ApiVersionsResponse, 0)
+            assert seen.apis[18].requests[0] == 1
+            assert [list(each.errors) for each in with_errors] == [[ErrorCode.UNSUPPORTED_VERSION]]
+
+    run(scenario())
+
+
+def test_an_error_code_that_this_version_does_not_know_is_counted(run):
+    """A newer controller may answer a forwarded request with it."""
+
+    def newer(*_):
+        return DescribeClusterResponse(error_code=999)
+
+    async def scenario():
+        answering = Api(key=60, versions=(0, 2), request=DescribeClusterRequest, handle=newer)
+        async with DataBroker(apis={**load_apis(), 60: answering}) as broker:
+            registry = Registry(lambda: 0)
+            broker.listener.observer = RequestMetrics(registry, lambda: 0).observer(broker.apis)
+            client = await broker.connect()
+            assert (await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 1)).error_code == 999
+            errors = {each.labels: each.value.count for each in registry.snapshot() if each.metric is ERRORS}
+            assert errors == {("DescribeCluster", "UNKNOWN_SERVER_ERROR"): 1}
+
+    run(scenario())
+
+
+def test_a_request_that_a_test_delays_is_counted_once(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            with_errors = []
+            seen = broker.listener.observer = observer(Ended(), broker.apis, with_errors)
+            faults = Faults()
+            broker.listener.handle = faults.intercept(broker.listener.handle)
+            broker.create_topic("t", 1)
+            client = await broker.connect()
+            for api in ("Produce", "Fetch"):
+                faults.obey("add", {"fault": Fault(api, times=2, delay_ms=1)})
+            await client.produce("t", batch("x"))
+            await client.produce("nowhere", batch("x"))
+            await client.fetch("t", {0: 0})
+            client.send(client.fetch_request("t", {0: 1}, max_wait_ms=60_000, min_bytes=1), 12)
+            while not broker.broker.parked_fetches:  # noqa: ASYNC110 (a parked fetch has no event)
+                await asyncio.sleep(0.001)
+            produce, fetch = seen.apis[0], seen.apis[1]
+            assert (produce.total, produce.without_error, produce.unanswered) == (2, 1, 0)
+            assert (fetch.total, fetch.without_error, fetch.unanswered) == (2, 1, 1)
 
     run(scenario())
 

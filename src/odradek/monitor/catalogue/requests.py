@@ -23,7 +23,8 @@ REQUESTS = meter(
 ERRORS = meter(
     _MBEAN + "ErrorsPerSec",
     "requests",
-    "Errors in replies, by API and error code, exact. NONE counts replies without any error.",
+    "Errors by API and error code, exact. NONE counts answered requests without any error. A request that cannot be "
+    "read counts as INVALID_REQUEST, one that fails as UNKNOWN_SERVER_ERROR: both only close their connection.",
     Alert(
         name="StorageErrors",
         expression='increase(kafka_network_requestmetrics_errors_total{error="KAFKA_STORAGE_ERROR"}[5m]) > 0',

@@ -86,10 +86,8 @@ def _produce_in_transaction(
         return _produce(ctx, request, verified)
     copy = decode_produce_request(memoryview(bytearray(body)), ctx.version, 0, len(body))
 
-    def go_on(outcome: Verified, slot: ReplySlot) -> None:
-        parts = _produce(ctx, copy, outcome, slot)
-        if parts is not None:
-            slot.fill(parts)
+    def go_on(outcome: Verified, slot: ReplySlot) -> Parts | None:
+        return _produce(ctx, copy, outcome, slot)
 
     try:
         UnverifiedProduce(ctx, transactional_id, verified, unverified, len(body), go_on)
@@ -162,7 +160,7 @@ def _failed(ctx: BrokerContext, index: int, refusal: KafkaError) -> ProduceOutco
 
 
 def _refuse(ctx: BrokerContext, outcome: ProduceOutcome, refusal: KafkaError) -> None:
-    ctx.errors = [*ctx.errors, refusal.code]
+    ctx.note_error(refusal.code)
     outcome.error_code = refusal.code
     outcome.error_message = refusal.message or None
     outcome.record_errors = refusal.records if isinstance(refusal, RecordsRefused) else ()

@@ -63,7 +63,7 @@ def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Pa
     try:
         plan = ctx.broker.fetch_sessions.plan(request, by_topic_id=ctx.version >= FIRST_WITH_TOPIC_IDS)
     except KafkaError as refusal:
-        ctx.errors = (refusal.code,)
+        ctx.note_error(refusal.code)
         return encode_fetch_response(ctx.version, ctx.correlation_id, (), error_code=refusal.code)
     fetch = Fetch(ctx, request, plan)
     found = fetch.read(arrived_ms=arrived_ms)

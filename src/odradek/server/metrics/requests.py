@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, error_code
 from odradek.monitor.catalogue import requests as catalogue
 from odradek.monitor.instruments import Counter, Distribution
 from odradek.monitor.metric import Metric
@@ -14,9 +14,10 @@ from odradek.server.api.p01_fetch import API as FETCH
 from odradek.server.api.p01_fetch import FOLLOWER_API
 from odradek.server.network.life_cycle import ObservedApi, Observer
 from odradek.server.network.request import Api, FrameApi, RequestContext
+from odradek.server.tally import FETCH_FOLLOWER
 
 FRAME_NAMES = ("Produce", "Fetch")
-FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
+FETCH_CONSUMER = "FetchConsumer"
 
 
 class Times:
@@ -128,7 +129,7 @@ class RequestMetrics:
         for code in request.errors:
             counter = self._errors.get((name, code))
             if counter is None:
-                counter = self._registry.counter(catalogue.ERRORS, name, ErrorCode(code).name)
+                counter = self._registry.counter(catalogue.ERRORS, name, error_code(code).name)
                 self._errors[name, code] = counter
             counter.count += 1
 

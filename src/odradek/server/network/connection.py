@@ -21,7 +21,7 @@ from odradek.server.network.request import UNKNOWN_SOFTWARE, Parts, RequestConte
 
 if TYPE_CHECKING:
     from odradek.server.network.life_cycle import ObservedApi, Observer
-    from odradek.server.network.listener import ClientListener
+    from odradek.server.network.listener import ClientListener, FrameSink
 
 logger = logging.getLogger(__name__)
 
@@ -240,6 +240,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             else:
                 self._flush()
         self._go_unless_parked()
+
+    def handle_late(self, frame: memoryview, handle: FrameSink) -> Parts | None:
+        """Handles a request whose place in the reply order was taken before. It is counted, not measured."""
+        self.request = NO_REQUEST
+        self.is_measuring = False
+        parts = handle(self, frame, 0, len(frame))
+        if self._observer is not None and self.request is not None:
+            self._observer.handled(self.request, parts)
+        return parts
 
     # What the listener calls
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
 from odradek.protocol.error_codes import error_codes
 from odradek.protocol.headers import API_VERSIONS, RequestHeader, decode_request_header, response_frame
@@ -55,11 +55,13 @@ class Dispatcher(Generic[H]):
                 return api.handle(ctx, frame, body, end)
             return self._handle_decoded(api, ctx, frame, body, end)
         except MalformedMessage as broken:
+            ctx.note_error(ErrorCode.INVALID_REQUEST)
             connection.end(f"{name_of(api)} {version} cannot be read: {broken}")
         except InvariantBroken as broken:
             self._stop_node(broken)
         except Exception:
             logger.exception(FAILED, name_of(api), version, connection.client_host)
+            ctx.note_error(ErrorCode.UNKNOWN_SERVER_ERROR)
             connection.end(f"{name_of(api)} failed")
         return []
 
@@ -85,13 +87,16 @@ class Dispatcher(Generic[H]):
                 answer = await response
             except KafkaError as refused:
                 answer = _refused(api, ctx, request, refused)
-            slot.fill([self._reply(api, ctx, answer)])
+            parts: Parts = [self._reply(api, ctx, answer)]
         except InvariantBroken:
             raise
         except Exception:
             logger.exception(FAILED, name_of(api), ctx.version, ctx.client_host)
+            ctx.note_error(ErrorCode.UNKNOWN_SERVER_ERROR)
             ctx.connection.end(f"{name_of(api)} failed")
-            slot.fill([])
+            parts = []
+        # Not above: what it raised would fill the slot a second time.
+        slot.fill(parts)
 
     def _reply(self, api: Api, ctx: RequestContext, response: Message) -> bytes:
         if ctx.connection.is_observed:
@@ -103,6 +108,10 @@ class Dispatcher(Generic[H]):
         if header.api_key == API_VERSIONS and api is not None:
             from odradek.server.api.p18_api_versions import unsupported_version
 
+            # It counts as a request of the version in which it is answered.
+            connection.request = ctx = self._context(self._host, connection, 0, header.correlation_id, header.client_id)
+            ctx.api = api
+            ctx.note_error(ErrorCode.UNSUPPORTED_VERSION)
             body = unsupported_version(self._apis).encode(0)
             return [response_frame(API_VERSIONS, 0, header.correlation_id, body)]
         what = f"API {header.api_key}" if api is None else f"{name_of(api)} {header.api_version}"

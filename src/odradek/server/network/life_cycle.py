@@ -119,6 +119,15 @@ class Observer:
         """Since the start."""
         return sum(api.total for api in self.apis)
 
+    def handled(self, request: RequestContext, parts: Parts | None) -> None:
+        """As the connection counts a request itself, where a call would cost too much."""
+        api = self.apis[request.api.key]
+        api.requests[request.version] += 1
+        if parts is None:
+            api.unanswered += 1
+        elif request.errors:
+            self.has_errors(request)
+
     def has_errors(self, request: RequestContext) -> None:
         self.apis[request.api.key].with_errors += 1
         self._on_error(request)

@@ -8,7 +8,7 @@ that a client pipelines behind it see its effect.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -150,7 +150,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         # Error codes of its reply, each as often as it is there.
-        self.errors: Sequence[int] = ()
+        self.errors: list[int] | tuple[()] = ()
 
     @property
     def principal(self) -> str:
@@ -186,6 +186,13 @@ class RequestContext:
     @property
     def total_ns(self) -> int:
         return self.ended_ns - self.received_ns
+
+    def note_error(self, code: int) -> None:
+        """The reply has this error code, perhaps not the only one."""
+        if isinstance(self.errors, list):
+            self.errors.append(code)
+        else:
+            self.errors = [code]
 
     def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self.host.authorizer.authorize(self.connection.principal, operation, resource_type, name)

@@ -19,7 +19,7 @@ from odradek.log.verification import NOT_REQUIRED, OPEN_HERE, Verification
 from odradek.protocol.batch import HEADER_BYTES, BatchHeader, read_header
 from odradek.protocol.malformed import MalformedRecords
 from odradek.replication.partition import Partition
-from odradek.server.network.request import BrokerContext, ReplySlot
+from odradek.server.network.request import BrokerContext, Parts, ReplySlot
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Verified(NamedTuple):
 
 
 NOTHING = Verified({}, {})
-Produce = Callable[[Verified, ReplySlot], None]
+Produce = Callable[[Verified, ReplySlot], Parts | None]
 
 
 class Unverified(NamedTuple):
@@ -141,17 +141,21 @@ class UnverifiedProduce:
     async def _run(self) -> None:
         try:
             refusals = await self._ask()
-            if not self._is_lost:
-                all_refusals = {**self._verified.refusals, **refusals}
-                self._produce(Verified(self._verified.verifications, all_refusals), self._slot)
+            if self._is_lost:
+                return
+            all_refusals = {**self._verified.refusals, **refusals}
+            parts = self._produce(Verified(self._verified.verifications, all_refusals), self._slot)
         except InvariantBroken:
             raise
         except Exception:
             logger.exception("a transactional batch of %s could not be handled", self._ctx.client_host)
+            self._ctx.note_error(ErrorCode.UNKNOWN_SERVER_ERROR)
             self._ctx.connection.end("Produce failed")
-            self._slot.fill([])
+            parts = []
         finally:
             self._ctx.broker.transaction_partitions.waiting_bytes -= self._size
+        if parts is not None:
+            self._slot.fill(parts)
 
     async def _ask(self) -> dict[Partition, KafkaError]:
         ctx = self._ctx
