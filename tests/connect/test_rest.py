@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -116,6 +117,38 @@ def test_put_creates_or_changes_and_patch_removes_a_key_with_null(service: Servi
     assert changed.json()["config"] == {"connector.class": "datagen", "topic": "p", "count": "3", "name": "p"}
     assert service.http.delete("/connectors/p").status_code == 204
     assert told(service.http.delete("/connectors/p")) == (404, "Connector p not found")
+
+
+@pytest.mark.parametrize("name", ["a/b", "eu/orders/config", "ta/b&c=d//\\x%y+z%2F?ሴ#$(æ)*,:;ñ@[]", "/"])
+def test_a_name_may_have_slashes_and_other_characters(service: Service, name: str) -> None:
+    part = quote(name, safe="")
+    config = {"connector.class": "datagen", "topic": "named", "count": "1", "rate": "1000"}
+    assert service.http.put(f"/connectors/{part}/config", json=config).json()["name"] == name
+    eventually(lambda: service.states(part) == ["RUNNING"])
+    assert name in service.http.get("/connectors").json()
+    assert {path: service.http.get(f"/connectors/{part}{path}").status_code for path in PATHS} == dict.fromkeys(
+        PATHS, 200
+    )
+    assert service.http.get(f"/connectors/{part}").json()["name"] == name
+    assert service.http.post(f"/connectors/{part}/tasks/0/restart").status_code == 204
+    assert service.http.put(f"/connectors/{part}/stop").status_code == 204
+    assert service.http.delete(f"/connectors/{part}").status_code == 204
+    again = service.http.post("/connectors", json={"name": name, "config": config})
+    assert service.http.delete(again.headers["location"]).status_code == 204
+    assert name not in service.http.get("/connectors").json()
+
+
+def test_a_name_with_control_characters_is_refused(service: Service) -> None:
+    config = {"connector.class": "datagen", "topic": "named"}
+    assert told(service.http.put("/connectors/a%0Ab/config", json=config))[0] == 400
+    assert told(service.http.post("/connectors", json={"name": "a\nb", "config": config}))[0] == 400
+    assert told(service.http.put(f"/connectors/{'x' * 201}/config", json=config))[0] == 400
+
+
+def test_other_names_in_paths_are_decoded(service: Service) -> None:
+    assert service.http.get("/connector-plugins/%64atagen/config").status_code == 200
+    assert service.http.get("/admin/loggers/%72oot").json()["level"]
+    assert service.http.get("/connectors/", follow_redirects=True).json() == service.http.get("/connectors").json()
 
 
 def test_a_connector_can_be_created_stopped(service: Service) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -53,7 +54,7 @@ def _has_level(logger: object) -> bool:
 
 
 async def one(request: Request) -> Response:
-    name = request.path_params["logger"]
+    name = unquote(request.path_params["logger"])
     if name != ROOT and name not in logging.root.manager.loggerDict:
         raise Refused(404, f"Logger {name} not found.")
     return JSONResponse(_row(name))
@@ -64,7 +65,7 @@ async def change(request: Request) -> Response:
 
     `scope=cluster` answers 204 without a list, as in Kafka Connect.
     """
-    name = request.path_params["logger"]
+    name = unquote(request.path_params["logger"])
     level = (await json_object(request)).get("level")
     if level is None:
         raise Refused(400, "Desired 'level' parameter was not specified in request.")

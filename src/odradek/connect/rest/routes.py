@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from odradek import __version__
 from odradek.connect.plugins import CONNECTORS, GROUPS, BrokenPlugin, NoSuchPlugin, any_plugin, plugin, plugins
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 ALTERED = "The offsets for this connector have been altered successfully"
 RESET = "The offsets for this connector have been reset successfully"
+# Their routes have names of connectors, plug-ins and loggers.
+_NAMED = (b"/connectors/", b"/connector-plugins/", b"/admin/loggers/")
 
 
 class Api:
@@ -43,7 +46,7 @@ class Api:
         measure_process(self._registry)
 
     def application(self) -> ASGIApp:
-        return application(self._routes(), errors=ERRORS)
+        return _undecoded(application(self._routes(), errors=ERRORS))
 
     def _routes(self) -> list[BaseRoute]:
         one = "/connectors/{name:str}"
@@ -122,7 +125,7 @@ class Api:
     async def create(self, request: Request) -> Response:
         name, config, target = shapes.new_connector(await shapes.json_object(request))
         info = await run_in_threadpool(self._requests.create, name, config, target)
-        return JSONResponse(info, 201, {"location": f"/connectors/{name}"})
+        return JSONResponse(info, 201, {"location": f"/connectors/{quote(name, safe='')}"})
 
     async def info(self, request: Request) -> Response:
         return await _json(self._requests.info, _name(request))
@@ -132,7 +135,8 @@ class Api:
 
     async def put_config(self, request: Request) -> Response:
         given = shapes.texts(await shapes.json_object(request))
-        is_new, info = await run_in_threadpool(self._requests.put_config, _name(request), given)
+        name = shapes.checked_name(_name(request))
+        is_new, info = await run_in_threadpool(self._requests.put_config, name, given)
         return JSONResponse(info, 201 if is_new else 200)
 
     async def patch_config(self, request: Request) -> Response:
@@ -207,14 +211,14 @@ class Api:
 
     async def plugin_config(self, request: Request) -> Response:
         try:
-            found = await run_in_threadpool(any_plugin, request.path_params["plugin"])
+            found = await run_in_threadpool(any_plugin, _name(request, "plugin"))
         except (NoSuchPlugin, BrokenPlugin) as missing:
             raise Refused(404, str(missing)) from None
         return JSONResponse(shapes.definitions(found))
 
     async def validate(self, request: Request) -> Response:
         given = shapes.texts(await shapes.json_object(request))
-        wanted = request.path_params["plugin"]
+        wanted = _name(request, "plugin")
         try:
             found = await run_in_threadpool(plugin, given.get("connector.class", wanted))
         except (NoSuchPlugin, BrokenPlugin) as missing:
@@ -225,8 +229,19 @@ class Api:
         return JSONResponse(shapes.validation(result))
 
 
-def _name(request: Request) -> str:
-    return str(request.path_params["name"])
+def _undecoded(app: ASGIApp) -> ASGIApp:
+    """Routes see the path as it was sent: a `/` in a name, which is sent as %2F, does not end the name."""
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["raw_path"].startswith(_NAMED):
+            scope = {**scope, "path": scope["raw_path"].decode("ascii")}
+        await app(scope, receive, send)
+
+    return routed
+
+
+def _name(request: Request, part: str = "name") -> str:
+    return unquote(request.path_params[part])
 
 
 def _flag(request: Request, name: str, *, default: bool = False) -> bool:

@@ -58,12 +58,17 @@ def new_connector(body: Mapping[str, Any]) -> tuple[str, dict[str, str], Target]
     name = name if name is not None else config.get("name")
     if not isinstance(name, str) or not name.strip():
         raise Refused(400, 'connector name is required: the body is {"name": …, "config": {…}}')
-    if len(name) > NAME_CHARS_MAX or any(ord(char) < 32 for char in name):
-        raise Refused(400, f"connector name has control characters or more than {NAME_CHARS_MAX} characters")
+    name = checked_name(name.strip())
     state = str(body.get("initial_state") or "RUNNING").upper()
     if state not in INITIAL:
         raise Refused(400, f"initial_state is {state!r}, but it must be one of {', '.join(INITIAL)}")
-    return name.strip(), config, INITIAL[state]
+    return name, config, INITIAL[state]
+
+
+def checked_name(name: str) -> str:
+    if len(name) > NAME_CHARS_MAX or any(ord(char) < 32 for char in name):
+        raise Refused(400, f"connector name has control characters or more than {NAME_CHARS_MAX} characters")
+    return name
 
 
 def offset_changes(body: Mapping[str, Any]) -> list[tuple[Partition, Offset | None]]:
