@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from odradek.client.admin import Admin
+from odradek.connect.storage.topic_log import StorageFailed
 from support.connect_service import Service, eventually
 from support.topics import Records
 
@@ -189,6 +191,25 @@ def test_task_can_be_restarted_while_a_changed_config_takes_effect(service: Serv
     for rate in ("11", "12", "13"):
         assert service.http.put(f"/connectors/{gen}/config", json={**config, "rate": rate}).status_code == 200
         assert service.http.post(f"/connectors/{gen}/tasks/0/restart").status_code == 204
+
+
+def test_tasks_are_listed_again_after_their_configs_could_not_be_stored(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, failed = service.steward.config_log.append, []
+
+    def failing(entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        found = list(entries)
+        if not failed and found[0][0].startswith(b"task-unlucky-"):
+            failed.append(found)
+            raise StorageFailed("no acknowledgement")
+        stored(found)
+
+    monkeypatch.setattr(service.steward.config_log, "append", failing)
+    service.create("unlucky", connector_class="datagen", topic="unlucky", count=1)
+    eventually(lambda: service.states("unlucky") == ["RUNNING"])
+    assert failed
+    service.http.delete("/connectors/unlucky")
 
 
 def test_offsets_change_only_while_the_connector_is_stopped(service: Service) -> None:

@@ -432,7 +432,11 @@ class Steward:
             return
         configs = task_configs(self.configs.connectors[name], tasks)
         if tuple(configs) != self.configs.tasks.get(name):
-            self.config_log.append(task_entries(name, configs))
+            try:
+                self.config_log.append(task_entries(name, configs))
+            except StorageFailed as failed:
+                fleet.listing_failed(name, version, str(failed), time.monotonic())  # else nothing would list it again
+                return
         self._tasks[name] = tasks
         fleet.tasks_listed(name, version, len(tasks), time.monotonic())
 
