@@ -482,7 +482,7 @@ def test_dead_letter_is_offered_to_its_topic_without_its_error_headers(console: 
     headers = {"__connect.errors.topic": origin, "__connect.errors.exception.message": "bad", "trace": "a"}
     with Producer(bootstrap=broker.bootstrap_servers) as producer:
         producer.send(letters, b"v", b"k", headers=headers)
-    wait_until(lambda: origin in console.console.snapshot.topics, "the console sees the topic")
+    wait_until(lambda: {origin, letters} <= console.console.snapshot.topics.keys(), "the console sees the topics")
     assert f"Redrive to {origin}" in console.page(f"/topics/{letters}/messages/0/0")
     page = console.page(f"/topics/{origin}/produce?copy={letters}:0:0")
     assert "trace: a" in page
