@@ -13,6 +13,7 @@ from odradek.console.alert_findings import findings, path_of
 from odradek.console.collecting.alert_sources import LAG, UP, Source, lag_samples
 from odradek.console.collecting.alerts import AlertReader, KnownAlerts, State, filled, instances
 from odradek.console.collecting.snapshot import Snapshot
+from odradek.console.connectors.seen import Connect, Service
 from odradek.console.finding import Level
 from odradek.console.pages.alerts import known_alerts, subject
 from odradek.console.service import running
@@ -99,6 +100,16 @@ def test_an_alert_stays_open_while_its_broker_gives_no_answer() -> None:
     values = {alert.alert.name: one.value for alert, one in instances(known.alerts, State.FIRING)}
     assert values == {"UnderReplicatedPartitions": None, "TargetDown": 0.0}
     assert list(findings(known)) == [], "the verdict says that the broker is down"
+
+
+def test_the_metrics_of_a_connect_service_that_answers_otherwise_are_a_problem_of_their_own() -> None:
+    source = Source(name="Connect at c", url="http://user:secret@c/", is_connect=True)
+    service = Service(key="c", url="http://c", is_default=False)
+    for problem, told in (("", ["The metrics of Connect at c cannot be read"]), ("refused", [])):
+        connect = Connect(services=(replace(service, problem=problem),))
+        world = World(replace(healthy(), parts={"connect": connect}), [source])
+        world.silent.add(source.name)
+        assert [each.what.partition(":")[0] for each in findings(world.minute(3))] == told
 
 
 def test_conditions_over_all_nodes_are_about_the_cluster() -> None:
@@ -232,7 +243,13 @@ def test_pages_show_what_fires_what_it_means_and_what_to_do(observed: Running) -
     assert "Connect at 127.0.0.1:" in one
     assert "It is not evaluated here" in observed.page("/alerts/RecordsNotDelivered")
     assert observed.get("/alerts/nosuch", **HTML).status_code == 404
-    assert "The metrics of Connect at 127.0.0.1:" in observed.page("/"), "the overview names the alert"
+
+
+def test_a_connect_service_that_is_down_is_one_problem(observed: Running) -> None:
+    page = observed.page("/")
+    assert "Connect at 127.0.0.1:" in page
+    assert "cannot be asked" in page
+    assert "The metrics of Connect at" not in page, "the alert TargetDown is about the same"
 
 
 def test_a_cluster_without_metrics_has_no_such_page(console: Running) -> None:

@@ -55,7 +55,7 @@ def findings(value: object) -> Iterator[Finding]:
         (alert, one)
         for alert, one in instances(value.alerts, State.FIRING)
         if alert.alert.name not in _SEEN
-        and not (alert.alert.name == "TargetDown" and _broker(one.labels) in value.dead)
+        and not (alert.alert.name == "TargetDown" and one.labels.get("instance") in value.silent)
     ]
     for alert, one in found[:FINDINGS_MAX]:
         yield Finding(

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from odradek.console.collecting.alert_sources import LAG, UP, Scraper, Source
 from odradek.console.collecting.snapshot import Snapshot
+from odradek.console.connectors.seen import Connect, connect_of
 from odradek.monitor.alerts.alerts import Alerts, Change, Key, Notice
 from odradek.monitor.alerts.conditions import Condition, NotUnderstood, Vector, parsed
 from odradek.monitor.alerts.recording import Recording
@@ -91,7 +92,7 @@ class KnownAlerts:
     past: tuple[Past, ...] = ()  # the newest first
     sources: tuple[Source, ...] = ()
     unread: tuple[str, ...] = ()  # nodes whose address is not known
-    dead: frozenset[int] = frozenset()  # brokers that do not answer clients either
+    silent: frozenset[str] = frozenset()  # sources whose clients get no answer either
 
     @property
     def firing(self) -> list[KnownAlert]:
@@ -168,7 +169,7 @@ class AlertReader:
             past=tuple(reversed(self._past)),
             sources=tuple(sources),
             unread=tuple(missing.unread),
-            dead=frozenset(each.broker_id for each in snapshot.brokers if not each.is_alive),
+            silent=_silent(sources, snapshot),
         )
 
     def _rule(self, name: str, time_factor: float) -> Rule:
@@ -282,6 +283,14 @@ def _readable(value: float, form: str | None) -> str:
                 return f"{value:.4g}{prefix}"
             value /= 1024
     return f"{value:,.10g}{' s' if form == 'humanizeDuration' else ''}"
+
+
+def _silent(sources: Sequence[Source], snapshot: Snapshot) -> frozenset[str]:
+    """The names of dead brokers and of Connect services that do not answer: the verdict tells what is wrong there."""
+    dead = {f"broker {each.broker_id}" for each in snapshot.brokers if not each.is_alive}
+    services = connect_of(snapshot) or Connect()
+    urls = {each.url for each in services.services if each.problem}
+    return frozenset(dead | {each.name for each in sources if each.is_connect and each.shown_url.rstrip("/") in urls})
 
 
 class _Missing:
