@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +14,24 @@ import pytest
 from console.snapshots import healthy, with_group
 from odradek.client import Producer
 from odradek.client.admin import Admin
+from odradek.console.applications import letters
 from odradek.console.applications.health import events, findings
 from odradek.console.applications.seen import Application, Applications, Letters, Query, applications_of
 from odradek.console.finding import Level
 from odradek.console.pages.streams import PAGE, drawn
 from odradek.console.verdict import verdict
 from odradek.monitor.lag.evaluation import Status
-from odradek.pipeline.announcement import STATUS, TOPIC, TOPOLOGY, About, Announced, BadAnnouncement, decoded, encoded
+from odradek.pipeline.announcement import (
+    STATUS,
+    TOPIC,
+    TOPIC_CONFIG,
+    TOPOLOGY,
+    About,
+    Announced,
+    BadAnnouncement,
+    decoded,
+    encoded,
+)
 from odradek.pipeline.announcement import key_of as key
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.picture import Picture, Shape, svg
@@ -235,6 +247,68 @@ def test_an_application_is_shown_while_it_runs_and_when_it_has_failed(
     the_others_of_the_topic_do_no_harm(broker, console)
     forget(Admin(broker.bootstrap_servers), "fleet")
     wait_until(lambda: known() is None, "the console forgets it")
+
+
+def test_dead_letters_are_counted_without_markers_and_aborted_records(broker: Embedded, console: Running):
+    servers = broker.bootstrap_servers
+    admin = Admin(servers)
+    admin.create_topic(TOPIC, 1, TOPIC_CONFIG)
+    admin.create_topic("letters", 2)
+    told = replace(TOLD, application="careful", dead_letters=("letters", "none-yet"), at_s=time.time())
+
+    def seen() -> Application | None:
+        known = applications_of(console.console.snapshot)
+        return None if known is None else known.named("careful")
+
+    def is_counted(number: int) -> bool:
+        app = seen()
+        return app is not None and (app.dead_letters, app.letters_are_counted) == (number, True)
+
+    with Producer(bootstrap=servers, transactional_id="letters") as producer:
+        for number in range(4):
+            with producer.transaction() as tx:
+                tx.send("letters", b"bad", partition=number % 2)
+                tx.send("letters", b"bad", partition=number % 2)
+        with suppress(InterruptedError), producer.transaction() as tx:
+            tx.send("letters", b"never", partition=0).result()
+            raise InterruptedError
+        ends = [*admin.end_offsets("letters").values()]
+        wait_until(lambda: [*console.console.snapshot.ends.get("letters", ())] == ends, "the console knows the topic")
+        with Producer(bootstrap=servers) as teller:
+            teller.send(TOPIC, encoded(told), key(STATUS, "careful")).result()
+        wait_until(lambda: is_counted(8), seen)
+        assert seen().letters[0].new == 0
+        with producer.transaction() as tx:
+            tx.send("letters", b"bad", partition=1)
+    wait_until(lambda: is_counted(9), seen)
+    assert seen().letters[0].new == 1
+    assert "at most" not in console.page("/streams/careful")
+    admin.delete_records({("letters", 1): 3})
+    wait_until(lambda: is_counted(7), seen)
+    assert seen().letters[0].new == 1
+    forget(admin, "careful")
+
+
+def test_of_a_large_topic_of_dead_letters_the_rest_is_an_upper_bound(
+    broker: Embedded, console: Running, monkeypatch: pytest.MonkeyPatch
+):
+    servers = broker.bootstrap_servers
+    Admin(servers).create_topic("large-letters", 1)
+    monkeypatch.setattr(letters, "TOPIC_BYTES_MAX", 1)
+    with Producer(bootstrap=servers) as producer:
+        for _ in range(3):
+            producer.send("large-letters", b"x" * 20_000, partition=0).result()
+    wait_until(lambda: [*console.console.snapshot.ends.get("large-letters", ())] == [3], "the console knows the topic")
+    counter = letters.LetterCounter(console.console.cluster, now_s=lambda: 0.0)
+    snapshot = console.console.snapshot
+    for _ in range(3):
+        found = counter.turn({"large-letters"}, snapshot)["large-letters"]
+        assert (found.count, found.is_exact, found.new) == (3, False, 0)
+    more = replace(snapshot, ends={**snapshot.ends, "large-letters": [5]})
+    found = counter.turn({"large-letters"}, more)["large-letters"]
+    assert (found.count, found.is_exact, found.new) == (5, False, 2)
+    page = replace(app(), letters=(found,))
+    assert (page.dead_letters, page.letters_are_counted) == (5, False)
 
 
 def the_others_of_the_topic_do_no_harm(broker: Embedded, console: Running) -> None:

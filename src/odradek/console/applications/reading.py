@@ -7,9 +7,9 @@ shown as text.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+from odradek.console.applications.letters import LetterCounter
 from odradek.console.applications.seen import Application, Applications, Letters, Query
 from odradek.console.collecting.cluster import Cluster
 from odradek.console.collecting.figures import EARLIEST, LATEST
@@ -33,7 +33,6 @@ from odradek.watch.watched_cluster import now_ms
 APPLICATIONS_MAX = 500
 QUERIES_MAX = 50
 SHAPES_MAX = 300
-RECENT_S = 300.0
 NO_GROUP = About(group="", reads=(), writes=(), guarantees={})
 
 
@@ -49,7 +48,7 @@ class Reader:
         self._statuses: dict[str, Announced] = {}
         self._pictures: dict[str, Picture] = {}
         self._unreadable = 0
-        self._letters: dict[str, deque[tuple[float, int]]] = {}
+        self._letters = LetterCounter(cluster)
 
     def read(self, snapshot: Snapshot) -> Applications | None:
         topic = snapshot.topics.get(TOPIC)
@@ -58,7 +57,9 @@ class Reader:
         self._follow(snapshot, topic)
         if not self._statuses:
             return None
-        known = tuple(self._complete(self._statuses[name], snapshot) for name in sorted(self._statuses))
+        topics = {name for told in self._statuses.values() for name in told.dead_letters}
+        letters = self._letters.turn(topics, snapshot)
+        known = tuple(self._complete(self._statuses[name], letters, snapshot) for name in sorted(self._statuses))
         self._history.add(now_ms(), {rate_figure(each.name): each.in_per_s for each in known})
         self._history.add(now_ms(), {lag_figure(each.name): each.lag for each in known})
         return Applications(known=known, unreadable=self._unreadable)
@@ -115,11 +116,11 @@ class Reader:
 
     # What the cluster knows of it
 
-    def _complete(self, told: Announced, snapshot: Snapshot) -> Application:
+    def _complete(self, told: Announced, letters: Mapping[str, Letters], snapshot: Snapshot) -> Application:
         return Application(
             announced=told,
             queries=tuple(self._query(record, told.about, snapshot) for record in told.queries),
-            letters=tuple(self._letters_of(topic, snapshot) for topic in told.dead_letters),
+            letters=tuple(letters[topic] for topic in told.dead_letters),
             picture=self._pictures.get(told.application),
             silent_s=max(self._now_s() - told.at_s, 0.0),
         )
@@ -136,21 +137,6 @@ class Reader:
             seconds_behind=group.lag.age.seconds,
             rule=group.rule,
         )
-
-    def _letters_of(self, topic: str, snapshot: Snapshot) -> Letters:
-        ends = snapshot.ends.get(topic)
-        if ends is None:
-            return Letters(topic=topic, count=None)
-        count, now_s = sum(max(end, 0) for end in ends), time.monotonic()
-        seen = self._letters.setdefault(topic, deque())
-        if seen and seen[-1][1] > count:  # the topic was deleted and made again
-            seen.clear()
-        if not seen or seen[-1][1] != count:
-            seen.append((now_s, count))
-        while len(seen) > 1 and seen[1][0] < now_s - RECENT_S:
-            seen.popleft()
-        new = count - seen[0][1] if seen[-1][0] >= now_s - RECENT_S else 0
-        return Letters(topic=topic, count=count, new=new)
 
 
 def rate_figure(application: str) -> str:

@@ -51,7 +51,8 @@ class Query:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letters:
     topic: str
-    count: int | None  # its end offsets: each transaction counts as one more
+    count: int | None  # None if the topic does not exist yet
+    is_exact: bool = True  # otherwise `count` is an upper bound: it includes offsets whose records are not counted
     new: int = 0  # in the last minutes
 
 
@@ -131,6 +132,11 @@ class Application:
     def dead_letters(self) -> int | None:
         known = [each.count for each in self.letters if each.count is not None]
         return sum(known) if known else None
+
+    @property
+    def letters_are_counted(self) -> bool:
+        """Otherwise `dead_letters` is an upper bound."""
+        return all(each.is_exact for each in self.letters)
 
     @property
     def error(self) -> str:
