@@ -80,7 +80,7 @@ def test_an_alert_is_pending_fires_after_its_time_and_is_remembered() -> None:
     assert states(known, "UnderReplicatedPartitions") is State.FIRING
     assert known.alerts[0].alert.name == "UnderReplicatedPartitions", "firing ones come first"
     [(alert, one)] = instances(known.alerts, State.FIRING)
-    assert one.summary.startswith("3 partitions led by broker 1 lack a replica")
+    assert one.summary.startswith("Partitions led by broker 1 that lack a replica: 3. ")
     assert (one.value, one.since_ms, path_of(alert, one)) == (3, 6 * MINUTE_MS, "/topics?show=problems")
     world.values["broker 1", UNDER_REPLICATED] = 0
     known = world.minute()
@@ -190,6 +190,9 @@ def test_texts_are_filled_with_labels_and_values() -> None:
     text = "{{ $value }} of {{ $labels.topic }} at {{$labels.instance}}"
     assert filled(text, {"topic": "orders", "instance": "broker 1"}, 1234.0) == "1,234 of orders at broker 1"
     assert filled("The cluster {{ $labels.job }} has N", {"job": "odradek"}, None) == "The cluster has N"
+    assert filled("Left: {{ $value | humanize1024 }}B.", {}, 10 * 1024**3) == "Left: 10GiB."
+    assert filled("It keeps {{ $value | humanize1024 }}B of its log.", {}, None) == "It keeps some of its log."
+    assert filled("Fenced brokers: {{ $value }}.", {}, None) == "Fenced brokers: unknown."
 
 
 # --- a real broker

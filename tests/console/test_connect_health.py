@@ -99,6 +99,15 @@ def test_problems_of_connectors(seen, told):
     assert [each.what for each in found(seen)] == [told]
 
 
+def test_one_record_is_told_in_the_singular():
+    [waits] = found(connector("a", "FAILED", lag=1))
+    assert waits.why == "ArgumentError: Invalid URL: x. 1 record waits"
+    [behind] = found(connector("a", state="PAUSED", lag=1, seconds_behind=90))
+    assert behind.why == "Somebody has paused it. It is 1 record behind"
+    [left_out] = found(connector("a", newly_skipped=1))
+    assert left_out.why == "1 record could not be processed in the last five minutes"
+
+
 def test_many_failed_connectors_are_summed_up():
     problems = found(*(connector(f"c{number}", "FAILED") for number in range(8)))
     assert len(problems) == 6

@@ -137,6 +137,13 @@ def test_a_pipeline_that_cannot_keep_up_is_the_verdict_and_explains_its_group():
     assert now.first.path == "/streams/fleet"
 
 
+def test_one_record_is_told_in_the_singular():
+    [slow] = findings(Applications(known=(app(rule=Status.WARN, lag=1),)))
+    assert slow.why.endswith(". 1 record waits")
+    [failed] = findings(Applications(known=(replace(app(), letters=(Letters(topic="bad", count=1, new=1),)),)))
+    assert failed.why == "About 1 record was written to bad in the last five minutes"
+
+
 def test_many_problems_are_summed_up():
     known = tuple(replace(app(silent_s=90), announced=replace(TOLD, application=f"a{number}")) for number in range(9))
     found = list(findings(Applications(known=known)))

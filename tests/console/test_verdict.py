@@ -69,6 +69,11 @@ def test_a_dead_broker_that_leads_partitions_alone_makes_them_unreadable():
     assert "1 partition has no leader, and cannot be read or written: orders-3" in verdict(snapshot).findings[0].why
 
 
+def test_one_voter_and_one_record_are_told_in_the_singular():
+    alone = replace(healthy(brokers=1), quorum=quorum((1,), silent=(1,), leader=None))
+    assert verdict(alone).findings[0].why == "0 of 1 voter can be reached, 1 is needed. Node 1 cannot"
+
+
 def test_a_dead_broker_may_make_partitions_refuse_writes():
     snapshot = with_isr(with_broker(healthy(), 2, problem=REFUSED), (1,), leader=1)
     found = verdict(replace(snapshot, min_in_sync={"orders": 2}))

@@ -49,6 +49,10 @@ def test_declaration_is_complete(metric):
     for alert in metric.alerts:
         assert metric.name in alert.expression
         assert alert.summary.endswith(".")
+        is_count = metric.unit not in ("bytes", "seconds")
+        assert not (is_count and re.search(r"\$value \}\} \w", alert.summary)), (
+            "1 is singular: name it before the value"
+        )
         assert alert.for_seconds >= 0
 
 

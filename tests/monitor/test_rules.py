@@ -164,4 +164,4 @@ def test_seconds_in_alerts_are_written_as_durations():
 
 
 SLOT_SUMMARY = "PostgreSQL keeps 10.24GiB of its log for the connector shop."
-REPLICA_SUMMARY = "12k partitions led by a lack a replica: the next failure may make them unavailable."
+REPLICA_SUMMARY = "Partitions led by a that lack a replica: 12k. The next failure may make them unavailable."

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from odradek.console.collecting.alerts import Instance, KnownAlert, KnownAlerts, State, instances
 from odradek.console.finding import Finding, Level
+from odradek.console.words import counted
 
 FINDINGS_MAX = 5
 # The verdict sees these itself, with their causes.
@@ -68,7 +69,7 @@ def findings(value: object) -> Iterator[Finding]:
     if len(found) > FINDINGS_MAX:
         yield Finding(
             level=Level.WARN,
-            what=f"{len(found) - FINDINGS_MAX} more alerts fire",
+            what=counted(len(found) - FINDINGS_MAX, "more alert fires", "more alerts fire"),
             why="Each has a meaning and a next step of its own",
             step="Look at the list of alerts",
             path="/alerts",

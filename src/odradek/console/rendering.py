@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from odradek import __version__
 from odradek.console import charts
+from odradek.console.words import counted, plural
 
 if TYPE_CHECKING:
     from odradek.console.frame import Console
@@ -33,7 +34,15 @@ class Templates:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            count=count, short=short, size=size, per_second=per_second, duration=duration, share=share, clock=clock
+            count=count,
+            counted=counted,
+            plural=plural,
+            short=short,
+            size=size,
+            per_second=per_second,
+            duration=duration,
+            share=share,
+            clock=clock,
         )
         self._environment.globals.update(
             to=console.to,

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from odradek.console.collecting.snapshot import Broker, Group, LogDir, Partition, Quorum, Snapshot
 from odradek.console.finding import Finding, Level
+from odradek.console.words import counted, plural
 from odradek.monitor.cluster_health import Disk, refuses_acks_all
 from odradek.monitor.lag.evaluation import Status
 
@@ -41,7 +42,7 @@ def verdict(snapshot: Snapshot) -> Verdict:
     found = sorted(findings(snapshot), key=lambda each: -each.level)
     if not found:
         return Verdict(level=Level.GOOD, sentence=_all_is_well(snapshot))
-    more = f", and {_counted(len(found) - 1, 'other problem')}" if len(found) > 1 else ""
+    more = f", and {counted(len(found) - 1, 'other problem')}" if len(found) > 1 else ""
     return Verdict(level=found[0].level, sentence=f"{found[0].what}{more}", findings=found)
 
 
@@ -105,7 +106,8 @@ def _of_quorum(quorum: Quorum | None, dead: Collection[int]) -> Iterator[Finding
         yield Finding(
             level=Level.BAD,
             what="The metadata quorum has no leader: topics, leaders and ISRs cannot change",
-            why=f"{reached} of {len(voters)} voters can be reached, {quorum.majority} are needed"
+            why=f"{reached} of {counted(len(voters), 'voter')} can be reached, "
+            f"{counted(quorum.majority, 'is needed', 'are needed')}"
             + (f". {needed.capitalize()} cannot" if needed else ""),
             step=f"Start {needed}" if needed else "Wait some seconds for an election, then look at the nodes' logs",
             path="/quorum",
@@ -126,7 +128,8 @@ def _spare_voters(quorum: Quorum) -> str:
     following = sum(voter.follows for voter in quorum.voters)
     spare = following - quorum.majority
     left = f"{spare} more may fail" if spare > 0 else "If one more fails, the cluster cannot elect leaders any more"
-    return f"{following} of {len(quorum.voters)} voters follow the metadata log. {left}"
+    follow = plural(following, "follows", "follow")
+    return f"{following} of {counted(len(quorum.voters), 'voter')} {follow} the metadata log. {left}"
 
 
 # Brokers and disks
@@ -179,7 +182,10 @@ class _Harm:
         if offline:
             return f"{_partitions_have(offline)} no leader, and cannot be read or written: {_named(offline)}"
         if refusing:
-            return f"{_partitions_have(refusing)} too few replicas for acks=all, and refuse writes: {_named(refusing)}"
+            refuse = plural(len(refusing), "refuses", "refuse")
+            return (
+                f"{_partitions_have(refusing)} too few replicas for acks=all, and {refuse} writes: {_named(refusing)}"
+            )
         return f"{_partitions_have(places)} fewer replicas, and can still be read and written"
 
 
@@ -241,7 +247,7 @@ def _of_disks(broker: Broker, harm: _Harm) -> Iterator[Finding]:
 
 def _broken_disk(broker: Broker, broken: LogDir, effect: str) -> Finding:
     path = f"/brokers/{broker.broker_id}"
-    failed = f" {_counted(len(broken.failed), 'log')} went offline: {_few(broken.failed)}." if broken.failed else ""
+    failed = f" {counted(len(broken.failed), 'log')} went offline: {_few(broken.failed)}." if broken.failed else ""
     if broken.state is Disk.FULL:
         return Finding(
             level=Level.BAD,
@@ -334,7 +340,7 @@ def _of_groups(groups: Iterable[Group]) -> Iterator[Finding]:
     if more > 0:
         yield Finding(
             level=Level.WARN,
-            what="1 more group is behind" if more == 1 else f"{more:,} more groups are behind",
+            what=counted(more, "more group is behind", "more groups are behind"),
             why=_few([group.name for group in unwell[GROUPS_MAX:]]),
             step="Look at the list of groups",
             path="/groups?show=problems",
@@ -351,8 +357,9 @@ def _unwell(group: Group) -> Finding:
         what, why = "has no consumers", "All its consumers have gone, and records wait"
         step = "Start its consumers. If nobody needs the group any more, delete it"
     if group.lag.worst is not rule:
-        why = f"Its lag grew by {group.growth:,.0f} records a second in the last minutes: its consumers are too slow"
-    behind = f"{group.lag.total_lag:,} records" + (
+        grew = counted(group.growth or 0, "record")
+        why = f"Its lag grew by {grew} a second in the last minutes: its consumers are too slow"
+    behind = counted(group.lag.total_lag, "record") + (
         f", {_time(group.lag.age.seconds)}," if group.lag.age.seconds else ""
     )
     return Finding(
@@ -375,12 +382,8 @@ def _lag(group: Group) -> int:
 # Words
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _partitions_have(places: Sequence[Place]) -> str:
-    return "1 partition has" if len(places) == 1 else f"{len(places):,} partitions have"
+    return counted(len(places), "partition has", "partitions have")
 
 
 def _named(places: Sequence[Place]) -> str:

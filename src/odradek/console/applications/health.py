@@ -9,6 +9,7 @@ from odradek.console.applications.seen import Application, Applications, Query, 
 from odradek.console.collecting.snapshot import BEHIND_S, Event, EventKind
 from odradek.console.finding import Finding, Level
 from odradek.console.rendering import duration
+from odradek.console.words import counted
 from odradek.monitor.lag.evaluation import Status
 from odradek.watch.watched_cluster import now_ms
 
@@ -81,7 +82,7 @@ def _slow(app: Application, query: Query) -> Iterator[Finding]:
     if warning is None and query.rule is Status.OK:
         return
     why = warning or f"It runs, but more records arrive than it processes ({query.rule.name})"
-    behind = f". {query.lag:,} records wait" if query.lag else ""
+    behind = f". {counted(query.lag, 'record waits', 'records wait')}" if query.lag else ""
     behind += f", the oldest for {duration(query.seconds_behind)}" if query.lag and query.seconds_behind else ""
     yield Finding(
         level=Level.WARN,
@@ -99,7 +100,8 @@ def _letters(app: Application) -> Iterator[Finding]:
             yield Finding(
                 level=Level.WARN,
                 what=f"Application {app.name} could not process some records",
-                why=f"About {each.new:,} were written to {each.topic} in the last five minutes",
+                why=f"About {counted(each.new, 'record was', 'records were')} written to {each.topic} in the last five "
+                "minutes",
                 step="Look at their reasons, then correct the producer or the schema of the application",
                 path=f"/topics/{quote(each.topic, safe='')}",
             )
@@ -109,7 +111,7 @@ def _more(left: Sequence[Finding]) -> Iterator[Finding]:
     if left:
         yield Finding(
             level=left[0].level,
-            what=f"{len(left):,} more problem{'s' if len(left) > 1 else ''} of applications",
+            what=f"{counted(len(left), 'more problem')} of applications",
             why=left[0].what,
             step="Look at the list of applications",
             path="/streams?show=problems",
@@ -118,7 +120,7 @@ def _more(left: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _waiting(app: Application) -> str:
-    return f". {app.lag:,} records wait" if app.lag else ""
+    return f". {counted(app.lag, 'record waits', 'records wait')}" if app.lag else ""
 
 
 def events(before: object, now: object) -> Iterator[Event]:

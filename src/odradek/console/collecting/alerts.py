@@ -261,7 +261,7 @@ def _worst(condition: Condition, vector: Vector) -> float | None:
     return max(known) if condition.comparison == ">" else min(known)
 
 
-_FIELD = re.compile(r"\{\{\s*\$(?:labels\.(\w+)|(value))(?:\s*\|\s*(\w+))?\s*\}\}")
+_FIELD = re.compile(r"\{\{\s*\$(?:labels\.(\w+)|(value))(?:\s*\|\s*(\w+))?\s*\}\}(B?)")
 
 
 def filled(text: str, labels: Mapping[str, str], value: float | None) -> str:
@@ -269,8 +269,10 @@ def filled(text: str, labels: Mapping[str, str], value: float | None) -> str:
 
     def field(found: re.Match[str]) -> str:
         if found[2]:
-            return "some" if value is None else _readable(value, found[3])
-        return "the cluster" if found[1] == "job" else labels.get(found[1], "")
+            if value is None:
+                return "some" if found[3] == "humanize1024" else "unknown"
+            return _readable(value, found[3]) + found[4]
+        return "the cluster" if found[1] == "job" else labels.get(found[1], "") + found[4]
 
     return _FIELD.sub(field, text).replace("The cluster the cluster", "The cluster")
 

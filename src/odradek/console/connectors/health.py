@@ -8,6 +8,7 @@ from urllib.parse import quote
 from odradek.console.collecting.snapshot import BEHIND_S, Event, EventKind
 from odradek.console.connectors.seen import AT_REST, FAILED, RUNNING, Connect, Connector, Service
 from odradek.console.finding import Finding, Level
+from odradek.console.words import counted
 from odradek.monitor.lag.evaluation import Status
 from odradek.watch.watched_cluster import now_ms
 
@@ -83,7 +84,7 @@ def _of(each: Connector) -> Iterator[Finding]:
         yield Finding(
             level=Level.WARN,
             what=f"Connector {each.name} is {each.state.lower()}, and records wait",
-            why=f"Somebody has {each.state.lower()} it. It is {each.lag:,} records behind",
+            why=f"Somebody has {each.state.lower()} it. It is {counted(each.lag, 'record')} behind",
             step="Resume it on its page, or delete it if nobody needs it any more",
             path=path,
             explains=frozenset([each.group]),
@@ -98,11 +99,11 @@ def _of(each: Connector) -> Iterator[Finding]:
             explains=frozenset([each.group]),
         )
     elif each.newly_skipped:
-        letters = f". They are in the topic {each.dead_letter_topic}" if each.dead_letter_topic else ""
+        letters = f". See the topic {each.dead_letter_topic}" if each.dead_letter_topic else ""
         yield Finding(
             level=Level.WARN,
             what=f"Connector {each.name} leaves records out",
-            why=f"{each.newly_skipped:,.0f} records could not be processed in the last five minutes{letters}",
+            why=f"{counted(each.newly_skipped, 'record')} could not be processed in the last five minutes{letters}",
             step="Look at the reasons, repair the records or the config, and write the records again",
             path=f"{path}?tab=letters",
         )
@@ -114,7 +115,7 @@ def _few(found: Sequence[Finding], one: str, several: str) -> Iterator[Finding]:
     if left:
         yield Finding(
             level=max(each.level for each in left),
-            what=f"1 more {one}" if len(left) == 1 else f"{len(left):,} more {several}",
+            what=counted(len(left), f"more {one}", f"more {several}"),
             why=left[0].what,
             step="Look at the list of connectors",
             path="/connect?show=problems",
@@ -123,7 +124,7 @@ def _few(found: Sequence[Finding], one: str, several: str) -> Iterator[Finding]:
 
 
 def _waiting(each: Connector) -> str:
-    return f". {each.lag:,} records wait" if each.lag else ""
+    return f". {counted(each.lag, 'record waits', 'records wait')}" if each.lag else ""
 
 
 def _sentence(text: str) -> str:

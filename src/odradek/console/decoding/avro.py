@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from odradek.console.decoding.interface import Undecodable
+from odradek.console.words import counted
 
 VALUES_MAX = 200_000  # of one body
 DEPTH_MAX = 60
@@ -36,7 +37,9 @@ class Body:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
-            raise Undecodable(f"{size} bytes are announced at byte {self.at} of {len(self.data)}")
+            raise Undecodable(
+                f"{counted(size, 'byte is', 'bytes are')} announced at byte {self.at} of {len(self.data)}"
+            )
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -86,7 +89,8 @@ class AvroSchema:
         body = Body(data)
         found = self._read(body)
         if body.at != len(data):
-            raise Undecodable(f"{len(data) - body.at} bytes follow the body: it was written with another schema")
+            left = counted(len(data) - body.at, "byte follows", "bytes follow")
+            raise Undecodable(f"{left} the body: it was written with another schema")
         return found
 
 
@@ -234,7 +238,7 @@ def _decimal_bytes(scale: int) -> Read:
 def _decimal(data: bytes, scale: int) -> str:
     """As text: a JSON number would lose digits."""
     if len(data) > DECIMAL_BYTES_MAX or abs(scale) > DECIMAL_BYTES_MAX:
-        raise Undecodable(f"a decimal of {len(data)} bytes")
+        raise Undecodable(f"a decimal of {counted(len(data), 'byte')}")
     unscaled = int.from_bytes(data, "big", signed=True)
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return str(Decimal((int(unscaled < 0), digits, -scale)))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from odradek.console.decoding.interface import Shown, Textual, Undecodable
+from odradek.console.words import plural
 
 PRETTY_BYTES_MAX = 1 << 20  # larger documents are shown as they are
 HEX_ROW_BYTES = 16
@@ -100,7 +101,9 @@ class Number:
 
     def document(self, data: bytes) -> Any:  # noqa: ANN401
         if len(data) != self.layout.size:
-            raise Undecodable(f"{self.name} has {self.layout.size} bytes, but there are {len(data)}")
+            raise Undecodable(
+                f"{self.name} has {self.layout.size} bytes, but there {plural(len(data), 'is', 'are')} {len(data)}"
+            )
         return self.layout.unpack(data)[0]
 
     def shown(self, data: bytes, chars_max: int, *, pretty: bool) -> Shown:

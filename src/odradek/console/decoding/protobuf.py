@@ -12,6 +12,7 @@ from typing import Any
 
 from odradek.console.decoding.interface import Undecodable
 from odradek.console.decoding.proto_text import SCALARS, ProtoEnum, ProtoField, ProtoFile, ProtoMessage, parsed_proto
+from odradek.console.words import counted
 
 FIELDS_MAX = 200_000  # of one body, with those of nested messages
 DEPTH_MAX = 60
@@ -80,7 +81,7 @@ def _fields(data: bytes, budget: _Budget) -> Iterator[tuple[int, int, Any]]:
         else:
             raise Undecodable(f"wire type {wire} at byte {at}")
         if size > len(data) - at:
-            raise Undecodable(f"{size} bytes are announced at byte {at} of {len(data)}")
+            raise Undecodable(f"{counted(size, 'byte is', 'bytes are')} announced at byte {at} of {len(data)}")
         yield number, wire, data[at : at + size]
         at += size
 
@@ -271,7 +272,7 @@ def _scalar(kind: str, value: Any) -> Any:  # noqa: ANN401
         try:
             return struct.unpack(_FIXED[kind], value)[0]
         except struct.error as short:
-            raise Undecodable(f"a {kind} of {len(value)} bytes") from short
+            raise Undecodable(f"a {kind} of {counted(len(value), 'byte')}") from short
     match kind:
         case "string":
             return value.decode(errors="replace")

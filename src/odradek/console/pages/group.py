@@ -18,6 +18,7 @@ from odradek.console.collecting.collector import lag_figure
 from odradek.console.frame import Console, not_found
 from odradek.console.listing import Listing
 from odradek.console.rendering import count, duration
+from odradek.console.words import counted, plural
 from odradek.monitor.lag.cluster_lag import GroupLag, PartitionLag
 from odradek.monitor.lag.evaluation import Status
 from odradek.monitor.lag.trend import trend
@@ -64,7 +65,7 @@ def explanation(partition: PartitionLag, at_ms: int) -> str:
         Status.STALL: f"The last {number} commits all have offset {count(commits[-1].offset)}",
         Status.REWIND: f"The committed offset went back to {count(commits[-1].offset)}, and has not recovered",
         Status.WARN: f"Lag did not decrease in any of the last {number} commits, from "
-        f"{count(commits[0].lag)} to {count(commits[-1].lag)} records",
+        f"{count(commits[0].lag)} to {count(commits[-1].lag)} {plural(commits[-1].lag or 0, 'record')}",
     }.get(partition.status, "The group keeps up: lag was zero, or it decreased, within the last commits")
 
 
@@ -136,7 +137,7 @@ class _Shown:
         if worst is None or rule is None:
             return ""
         if worst.status is Status.OK and self._known is not None and rule is not Status.OK:
-            return f"Lag grew by {count(self._known.growth)} records a second in the last minutes"
+            return f"Lag grew by {counted(self._known.growth or 0, 'record')} a second in the last minutes"
         return f"{worst.topic}-{worst.partition}: {explanation(worst, now_ms())}"
 
     def _lines(self) -> list[tuple[str, object]]:

@@ -14,6 +14,7 @@ from odradek.console.collecting.snapshot import Broker, Group, Snapshot
 from odradek.console.frame import Console, Page
 from odradek.console.pages.group import TONES
 from odradek.console.rendering import count, per_second, share, short, size
+from odradek.console.words import counted, plural
 from odradek.monitor.cluster_health import DISK_BAD_SHARE, DISK_WARN_SHARE
 
 FINDINGS_MAX = 6
@@ -101,9 +102,7 @@ def _records(console: Console, snapshot: Snapshot) -> Tile:
         title="Records written",
         value=per_second(snapshot.records_per_s),
         unit="/s",
-        detail=f"{short(stored)} stored in {count(visible)} topics"
-        if visible != 1
-        else f"{short(stored)} stored in 1 topic",
+        detail=f"{short(stored)} stored in {counted(visible, 'topic')}",
         path="/topics",
         trend=console.collector.totals.values("records"),
     )
@@ -137,7 +136,7 @@ def _groups(console: Console, snapshot: Snapshot) -> Tile:
         value=count(len(snapshot.groups)),
         unit="",
         detail=(f"{told}, " if told else "all OK, " if snapshot.groups and snapshot.lag_is_known else "")
-        + f"{short(lag)} records behind",
+        + f"{short(lag)} {plural(lag, 'record')} behind",
         path="/groups?show=problems" if unwell else "/groups",
         trend=console.collector.totals.values("lag"),
         tone="bad" if by_status["ERR"] else "warn" if unwell else "accent",

@@ -10,19 +10,23 @@ from starlette.routing import BaseRoute, Route
 
 from odradek.console.collecting.snapshot import EventKind, Quorum, Snapshot
 from odradek.console.frame import Console, Page
+from odradek.console.words import counted, plural
 
 
 def standing(quorum: Quorum) -> tuple[str, str]:
     """The tone, and in a sentence how many voters may still fail."""
     following = sum(each.follows for each in quorum.voters)
     count = len(quorum.voters)
+    reached = f"{following} of {counted(count, 'voter')}"
     if quorum.leader is None:
-        return "bad", f"No leader. {following} of {count} voters can be reached, and {quorum.majority} are needed"
+        return "bad", f"No leader. {reached} can be reached, and {counted(quorum.majority, 'is needed', 'are needed')}"
     spare = following - quorum.majority
     if count == 1:
         return "good", "One node, which decides alone. Its loss stops the cluster"
     more = f"{spare} more may fail" if spare > 1 else "1 more may fail" if spare else "no other may fail"
-    return ("good" if following == count else "warn"), f"{following} of {count} voters follow the leader; {more}"
+    return (
+        "good" if following == count else "warn"
+    ), f"{reached} {plural(following, 'follows', 'follow')} the leader; {more}"
 
 
 def _routes(console: Console) -> Sequence[BaseRoute]:

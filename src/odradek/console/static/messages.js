@@ -127,7 +127,7 @@ function problem(told, goesOn = false) {
 
 function report(told) {
   const rate = told.seconds > 0.3 ? ` · ${numbers.format(Math.round(told.records / told.seconds))}/s` : "";
-  const read = `${numbers.format(told.records)} records, ${size(told.bytes)}`;
+  const read = `${numbers.format(told.records)} ${told.records === 1 ? "record" : "records"}, ${size(told.bytes)}`;
   const out = told.left_out ? ` · ${numbers.format(told.left_out)} more matched than the page can show` : "";
   if (live()) { progress.textContent = `Live: ${numbers.format(told.found)} shown of ${read}${rate}${out}`; return; }
   bar.value = told.share;

@@ -59,8 +59,8 @@ UNDER_REPLICATED = gauge(
         for_seconds=300,
         severity=Severity.WARNING,
         summary=(
-            "{{ $value }} partitions led by {{ $labels.instance }} lack a replica: the next failure may make them "
-            "unavailable."
+            "Partitions led by {{ $labels.instance }} that lack a replica: {{ $value }}. The next failure may make "
+            "them unavailable."
         ),
         action=(
             "`odradek cluster health` names the brokers that are missing. Start the dead ones. If all run, a "
@@ -78,7 +78,7 @@ UNDER_MIN_ISR = gauge(
         for_seconds=60,
         severity=Severity.CRITICAL,
         summary=(
-            "{{ $value }} partitions led by {{ $labels.instance }} refuse writes with acks=all: they have fewer "
+            "Partitions led by {{ $labels.instance }} that refuse writes with acks=all: {{ $value }}. They have fewer "
             "in-sync replicas than min.insync.replicas."
         ),
         action=(
@@ -102,7 +102,7 @@ OFFLINE_REPLICAS = gauge(
         expression="kafka_server_replicamanager_offlinereplicacount > 0",
         for_seconds=60,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} logs of {{ $labels.instance }} are offline: they could not be opened, written or read.",
+        summary="Offline logs of {{ $labels.instance }}: {{ $value }}. They could not be opened, written or read.",
         action=(
             "The log of the broker has the I/O error of each. Free space or repair the disk: the broker opens the logs "
             "again by itself. If the disk is lost, replace it and format the directory again (docs/cluster.md)."

@@ -54,7 +54,7 @@ FAILED_TASKS = _tasks(
         expression="kafka_connect_connect_worker_metrics_connector_failed_task_count > 0",
         for_seconds=0,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} tasks of the connector {{ $labels.connector }} have failed and are not started again.",
+        summary="Failed tasks of the connector {{ $labels.connector }}: {{ $value }}. They are not started again.",
         action=(
             "`odradek connect status {{ $labels.connector }}` and `odradek connect logs {{ $labels.connector }}` show "
             "the error. After it is mended: `odradek connect restart {{ $labels.connector }}`."

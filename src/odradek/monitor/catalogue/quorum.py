@@ -90,7 +90,7 @@ APPLIED_OFFSET = gauge(
         for_seconds=60,
         severity=Severity.WARNING,
         summary=(
-            "{{ $labels.instance }} has not applied {{ $value }} metadata records that other nodes have: it answers "
+            "Metadata records of other nodes that {{ $labels.instance }} has not applied: {{ $value }}. It answers "
             "clients with old metadata."
         ),
         action=(
@@ -187,8 +187,7 @@ FENCED_BROKERS = gauge(
         for_seconds=60,
         severity=Severity.WARNING,
         summary=(
-            "{{ $value }} brokers of {{ $labels.job }} are fenced: they are dead, stuck, or cannot reach the "
-            "controller."
+            "Fenced brokers of {{ $labels.job }}: {{ $value }}. They are dead, stuck, or cannot reach the controller."
         ),
         action=(
             "`odradek cluster health` names them. Start the dead ones. If such a broker runs, its log says what "
@@ -209,7 +208,7 @@ OFFLINE_PARTITIONS = gauge(
         expression="max by (job) (kafka_controller_kafkacontroller_offlinepartitionscount) > 0",
         for_seconds=30,
         severity=Severity.CRITICAL,
-        summary="{{ $value }} partitions of {{ $labels.job }} have no leader: nothing is written or read there.",
+        summary="Partitions of {{ $labels.job }} without a leader: {{ $value }}. Nothing is written or read there.",
         action=(
             "`odradek cluster health` names the partitions and the brokers that have their replicas: start one of "
             "them. If all in-sync replicas are lost permanently, `odradek cluster elect --unclean` elects another "

@@ -21,7 +21,7 @@ LATE = gauge(
         for_seconds=60,
         severity=Severity.WARNING,
         summary=(
-            "{{ $value }} partitions led by {{ $labels.instance }} have a hanging transaction: read_committed "
+            "Partitions led by {{ $labels.instance }} with a hanging transaction: {{ $value }}. read_committed "
             "consumers stop before it."
         ),
         action=(
@@ -67,7 +67,8 @@ UNKNOWN_DESTINATION = gauge(
         for_seconds=300,
         severity=Severity.WARNING,
         summary=(
-            "Transaction markers of {{ $labels.instance }} cannot be written: {{ $value }} transactions do not end."
+            "Transaction markers of {{ $labels.instance }} cannot be written. Transactions that do not end: "
+            "{{ $value }}."
         ),
         action=(
             "Their partitions have no leader: see OfflinePartitions. `odradek txn ls` shows the transactions in "
