@@ -150,7 +150,7 @@ class OneConnection:
     client_port = 50_000
     software = ClientSoftware()
     principal = "User:ANONYMOUS"
-    is_observed = False
+    observer = None
 
 
 class Leading:

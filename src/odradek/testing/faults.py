@@ -138,11 +138,12 @@ class Faults:
 
 
 def _handle_later(handle: FrameSink, connection: ClientConnection, frame: bytearray, delay_ms: int) -> None:
+    connection.request = None  # not the one before
     slot = connection.park(stop_reading=True)
 
     def handle_now() -> None:
         # A handler that parks takes a new slot behind this one. This slot then stays empty.
-        slot.fill(connection.handle_late(memoryview(frame), handle) or [])
+        slot.fill(handle(connection, memoryview(frame), 0, len(frame)) or [])
 
     asyncio.get_running_loop().call_later(delay_ms / 1000, handle_now)
 

@@ -14,7 +14,7 @@ from support.admin_broker import AdminBroker
 class RecordingConnection:
     client_host = "127.0.0.1"
     principal = "User:ANONYMOUS"
-    is_observed = False
+    observer = None
 
     def __init__(self):
         self.ended = None

@@ -37,7 +37,7 @@ class ForwardedClient:
     request: RequestContext | None = None
     software: ClientSoftware = UNKNOWN_SOFTWARE
     client_port: ClassVar[int] = 0
-    is_observed: ClassVar[bool] = False
+    observer: ClassVar[None] = None
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002
         raise InvariantBroken("a forwarded request has no place in a reply order")

@@ -42,7 +42,7 @@ class OwnNode:
     request: RequestContext | None = None
     software: ClientSoftware = UNKNOWN_SOFTWARE
     client_port = 0
-    is_observed = False
+    observer = None
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002
         raise InvariantBroken("a request of a node to its own controller has no reply order")

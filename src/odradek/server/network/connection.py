@@ -21,7 +21,7 @@ from odradek.server.network.request import UNKNOWN_SOFTWARE, Parts, RequestConte
 
 if TYPE_CHECKING:
     from odradek.server.network.life_cycle import ObservedApi, Observer
-    from odradek.server.network.listener import ClientListener, FrameSink
+    from odradek.server.network.listener import ClientListener
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,6 @@ _length_at = Struct(">i").unpack_from
 FLUSH_BYTES = 64 * KIB
 # Why a connection reads nothing more for now, as bits.
 PARKED, UNSENT, ENDING, EARLY = 1, 2, 4, 8
-# With this type, because the type checker does not see that a handler sets the attribute.
-NO_REQUEST: RequestContext | None = None
 
 
 class Slot:
@@ -67,7 +65,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_link",
         "_listener",
         "_lost",
-        "_observer",
         "_out",
         "_out_bytes",
         "_prefix",
@@ -79,8 +76,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         "client_host",
         "client_port",
         "is_measuring",
-        "is_observed",
         "last_turn",
+        "observer",
         "principal",
         "request",
         "software",
@@ -93,8 +90,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.software = UNKNOWN_SOFTWARE
         self.principal = "User:ANONYMOUS"
         self.request: RequestContext | None = None
-        self._observer: Observer | None = listener.observer
-        self.is_observed = listener.observer is not None
+        self.observer: Observer | None = listener.observer
         # Whether the request that is being handled is measured.
         self.is_measuring = False
         self._received_ns = 0
@@ -145,8 +141,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 _release(slot.parts)
             elif slot.on_lost is not None:
                 slot.on_lost()
-            if slot.is_measured and self._observer is not None and slot.request is not None:
-                self._observer.lost(slot.request, slot.parts)
+            if slot.is_measured and self.observer is not None and slot.request is not None:
+                self.observer.lost(slot.request, slot.parts)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         if self._frame is not None:
@@ -163,8 +159,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.last_turn = listener.idle_turn
         listener.bytes_in += nbytes
         self._in_turn = True
-        if self._observer is not None:
-            self._received_ns = self._observer.now_ns()
+        if self.observer is not None:
+            self._received_ns = self.observer.now_ns()
         frame = self._frame
         if frame is None:
             end = len(self._prefix) + nbytes
@@ -218,10 +214,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._lost:
             _release(slot.parts or [])
             return
-        if self._observer is not None and slot.request is not None:
-            self._observer.answered_late(slot.request)
+        if self.observer is not None and slot.request is not None:
+            self.observer.answered_late(slot.request)
             if slot.is_measured:
-                self._observer.answered(slot.request, slot.parts or [])
+                self.observer.answered(slot.request, slot.parts or [])
         ready = 0
         for reply in self._replies:
             if reply.parts is None:
@@ -241,14 +237,15 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._flush()
         self._go_unless_parked()
 
-    def handle_late(self, frame: memoryview, handle: FrameSink) -> Parts | None:
-        """Handles a request whose place in the reply order was taken before. It is counted, not measured."""
-        self.request = NO_REQUEST
-        self.is_measuring = False
-        parts = handle(self, frame, 0, len(frame))
-        if self._observer is not None and self.request is not None:
-            self._observer.handled(self.request, parts)
-        return parts
+    def measure(self, request: RequestContext, api: ObservedApi, size: int) -> None:
+        stands_for = api.take()
+        # A request that a test delays is handled outside of a turn. Its times are not the broker's.
+        if self._in_turn and self.observer is not None:
+            self.is_measuring = True
+            request.stands_for = stands_for
+            request.bytes_in = size
+            request.received_ns = self._received_ns
+            request.handled_ns = self.observer.now_ns()
 
     # What the listener calls
 
@@ -295,54 +292,31 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.end(f"incomplete requests already take {held} MiB: send smaller requests, or fewer at once")
 
     def _handle(self, frame: memoryview, position: int, end: int) -> None:
-        observer = self._observer
-        if observer is None:
-            parts = self._listener.handle(self, frame, position, end)
-        else:
-            self.request = NO_REQUEST  # the dispatcher sets it, unless it cannot read the header
-            api = observer.apis[frame[position + 1]]
-            api.until_measured -= 1
-            self.is_measuring = api.until_measured <= 0
-            if self.is_measuring:
-                parts = self._handle_measured(observer, api, frame, position, end)
-            else:
-                parts = self._listener.handle(self, frame, position, end)
-            request = self.request
-            if request is not None:
-                api.requests[request.version] += 1
-                if parts is None:
-                    api.unanswered += 1
-                elif request.errors:
-                    observer.has_errors(request)
-        if not parts:
+        parts = self._listener.handle(self, frame, position, end)
+        if self.is_measuring:
+            self._measured(parts)
+        elif not parts:
             return
-        if self._replies:
+        elif self._replies:
             self.park(stop_reading=False).parts = parts
-            return
-        self._out += parts
-        self._out_bytes += sum(map(len, parts))
-        if self.is_measuring and self.request is not None:
-            self._leaving.append(self.request)
+        else:
+            self._out += parts
+            self._out_bytes += sum(map(len, parts))
         if self._out_bytes >= FLUSH_BYTES:
             # Let the limit on unsent bytes see it before the next request is handled.
             self._flush()
 
-    def _handle_measured(
-        self, observer: Observer, api: ObservedApi, frame: memoryview, position: int, end: int
-    ) -> Parts | None:
-        stands_for = api.take()
-        handled_ns = observer.now_ns()
-        parts = self._listener.handle(self, frame, position, end)
-        if self.request is not None:
-            observer.returned(
-                self.request,
-                stands_for=stands_for,
-                bytes_in=end - position,
-                received_ns=self._received_ns,
-                handled_ns=handled_ns,
-                parts=parts,
-            )
-        return parts
+    def _measured(self, parts: Parts | None) -> None:
+        """The handler of the measured request returned."""
+        if self.observer is not None and self.request is not None:
+            self.observer.returned(self.request, parts)
+            if parts and self._replies:
+                self.park(stop_reading=False).parts = parts
+            elif parts:
+                self._out += parts
+                self._out_bytes += sum(map(len, parts))
+                self._leaving.append(self.request)
+        self.is_measuring = False
 
     # Replies
 
@@ -366,7 +340,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._listener.bytes_out += self._out_bytes
         self._out_bytes = 0
-        sending_ns = self._observer.now_ns() if self._leaving and self._observer is not None else 0
+        sending_ns = self.observer.now_ns() if self._leaving and self.observer is not None else 0
         if out:
             self._link.send(out)
         if self._leaving:
@@ -378,7 +352,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         ended, self._leaving = self._leaving, []
         for request in ended:
             # A parked reply was answered in the same turn, perhaps after others began to be sent.
-            cast("Observer", self._observer).ended(request, max(sending_ns, request.answered_ns))
+            cast("Observer", self.observer).ended(request, max(sending_ns, request.answered_ns))
 
     # Reading or not
 

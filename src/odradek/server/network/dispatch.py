@@ -17,7 +17,16 @@ from odradek.protocol.error_codes import error_codes
 from odradek.protocol.headers import API_VERSIONS, RequestHeader, decode_request_header, response_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
-from odradek.server.network.request import Api, Connection, FrameApi, Host, Parts, ReplySlot, RequestContext
+from odradek.server.network.request import (
+    Api,
+    Connection,
+    FrameApi,
+    Host,
+    ListenerConnection,
+    Parts,
+    ReplySlot,
+    RequestContext,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +45,7 @@ class Dispatcher(Generic[H]):
         self._apis = dict(host.apis)
         self._context = context
 
-    def handle(self, connection: Connection, frame: memoryview, position: int, end: int) -> Parts | None:
+    def handle(self, connection: ListenerConnection, frame: memoryview, position: int, end: int) -> Parts | None:
         """The reply's parts (none: no reply), or None when it comes later."""
         try:
             header = decode_request_header(frame, position, end)
@@ -50,10 +59,20 @@ class Dispatcher(Generic[H]):
         ctx = self._context(self._host, connection, version, correlation_id, client_id)
         ctx.api = api
         connection.request = ctx
+        observer = connection.observer
+        if observer is not None:
+            # Here and not in a method: each request comes here, and a call costs more than this.
+            observed = observer.apis[key]
+            observed.requests[version] += 1
+            observed.until_measured -= 1
+            if observed.until_measured <= 0:
+                connection.measure(ctx, observed, end - position)
+        parts: Parts | None = []
         try:
             if isinstance(api, FrameApi):
-                return api.handle(ctx, frame, body, end)
-            return self._handle_decoded(api, ctx, frame, body, end)
+                parts = api.handle(ctx, frame, body, end)
+            else:
+                parts = self._handle_decoded(api, ctx, frame, body, end)
         except MalformedMessage as broken:
             ctx.note_error(ErrorCode.INVALID_REQUEST)
             connection.end(f"{name_of(api)} {version} cannot be read: {broken}")
@@ -63,7 +82,9 @@ class Dispatcher(Generic[H]):
             logger.exception(FAILED, name_of(api), version, connection.client_host)
             ctx.note_error(ErrorCode.UNKNOWN_SERVER_ERROR)
             connection.end(f"{name_of(api)} failed")
-        return []
+        if observer is not None and (parts is None or ctx.errors):
+            observer.handled(ctx, parts)
+        return parts
 
     def _handle_decoded(
         self, api: Api, ctx: RequestContext, frame: memoryview, position: int, end: int
@@ -99,19 +120,22 @@ class Dispatcher(Generic[H]):
         slot.fill(parts)
 
     def _reply(self, api: Api, ctx: RequestContext, response: Message) -> bytes:
-        if ctx.connection.is_observed:
+        if ctx.connection.observer is not None:
             ctx.errors = error_codes(response)
         return response_frame(api.key, ctx.version, ctx.correlation_id, response.encode(ctx.version))
 
-    def _not_served(self, connection: Connection, header: RequestHeader) -> Parts:
+    def _not_served(self, connection: ListenerConnection, header: RequestHeader) -> Parts:
         api = self._apis.get(header.api_key)
         if header.api_key == API_VERSIONS and api is not None:
             from odradek.server.api.p18_api_versions import unsupported_version
 
             # It counts as a request of the version in which it is answered.
-            connection.request = ctx = self._context(self._host, connection, 0, header.correlation_id, header.client_id)
+            ctx = self._context(self._host, connection, 0, header.correlation_id, header.client_id)
             ctx.api = api
             ctx.note_error(ErrorCode.UNSUPPORTED_VERSION)
+            if connection.observer is not None:
+                connection.observer.apis[API_VERSIONS].requests[0] += 1
+                connection.observer.handled(ctx, [])
             body = unsupported_version(self._apis).encode(0)
             return [response_frame(API_VERSIONS, 0, header.correlation_id, body)]
         what = f"API {header.api_key}" if api is None else f"{name_of(api)} {header.api_version}"

@@ -14,7 +14,6 @@ from odradek.server.network.request import Parts, RequestContext
 
 OnRequest = Callable[[RequestContext], None]
 
-API_KEYS = 256
 MEASURED_PER_SECOND = 200
 # After so many measured requests in a second, the distance between them doubles, then after a few more again and again.
 MEASURED_BEFORE_DOUBLING = 50
@@ -107,9 +106,8 @@ class Observer:
     def __init__(
         self, apis: Mapping[int, ObservedApi], on_error: OnRequest, on_end: OnRequest, now_ns: Callable[[], int]
     ) -> None:
-        unknown = ObservedApi(-1)
-        # By the lower byte of an API key: the first thing that is known about a request.
-        self.apis = [apis.get(key, unknown) for key in range(API_KEYS)]
+        # By key.
+        self.apis = apis
         self._on_error = on_error
         self._on_end = on_end
         self.now_ns = now_ns
@@ -117,41 +115,26 @@ class Observer:
     @property
     def requests(self) -> int:
         """Since the start."""
-        return sum(api.total for api in self.apis)
+        return sum(api.total for api in self.apis.values())
 
     def handled(self, request: RequestContext, parts: Parts | None) -> None:
-        """As the connection counts a request itself, where a call would cost too much."""
-        api = self.apis[request.api.key]
-        api.requests[request.version] += 1
+        """Its handler returned, and it waits (None) or has an error."""
         if parts is None:
-            api.unanswered += 1
-        elif request.errors:
-            self.has_errors(request)
-
-    def has_errors(self, request: RequestContext) -> None:
-        self.apis[request.api.key].with_errors += 1
-        self._on_error(request)
+            self.apis[request.api.key].unanswered += 1
+        else:
+            self._count_errors(request)
 
     def answered_late(self, request: RequestContext) -> None:
         self.apis[request.api.key].unanswered -= 1
-        if request.errors:
-            self.has_errors(request)
+        self._count_errors(request)
 
-    def returned(
-        self,
-        request: RequestContext,
-        *,
-        stands_for: int,
-        bytes_in: int,
-        received_ns: int,
-        handled_ns: int,
-        parts: Parts | None,
-    ) -> None:
-        """Its handler returned: the reply, none (`[]`), or None when a slot was or will be filled."""
-        request.stands_for = stands_for
-        request.bytes_in = bytes_in
-        request.received_ns = received_ns
-        request.handled_ns = handled_ns
+    def _count_errors(self, request: RequestContext) -> None:
+        if request.errors:
+            self.apis[request.api.key].with_errors += 1
+            self._on_error(request)
+
+    def returned(self, request: RequestContext, parts: Parts | None) -> None:
+        """The handler of a measured request returned: the reply, none (`[]`), or None if it has or had a slot."""
         request.returned_ns = now = self.now_ns()
         if parts is not None:
             request.answered_ns = now

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odradek.server.controller.active_controller import ActiveController
     from odradek.server.controller.controller import Controller
     from odradek.server.loggers import Loggers
+    from odradek.server.network.life_cycle import ObservedApi, Observer
 
 
 # A reply on its way out: the whole frame, length first. Empty: this request gets no reply.
@@ -70,14 +71,19 @@ class Connection(Protocol):
     request: RequestContext | None
 
     @property
-    def is_observed(self) -> bool:
-        """Whether anything reads the error codes of its requests."""
+    def observer(self) -> Observer | None:
+        """Counts its requests and their error codes."""
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:
         """Takes this request's place in the reply order, to be filled later. `on_lost`: the connection is lost."""
 
     def end(self, why: str) -> None:
         """Read nothing more, and close once the requests before this one are answered. `why` is logged."""
+
+
+class ListenerConnection(Connection, Protocol):
+    def measure(self, request: RequestContext, api: ObservedApi, size: int) -> None:
+        """Before its handler is called."""
 
 
 class Host(Protocol):
