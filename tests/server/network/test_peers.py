@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import struct
 from dataclasses import dataclass
 from random import Random
@@ -291,6 +292,32 @@ def test_a_refused_connection_fails_at_once_and_is_not_reported_as_lost(run):
             await node.stop()
             with pytest.raises(PeerUnavailable):
                 await ask(peers)
+            assert peers.lost == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        Place("a..b", 9092),
+        Place("a" * 64 + ".example", 9092),
+        Place("kafka\0", 9092),
+        Place("b\u00fc..b", 9092),
+        Place("127.0.0.1", 65_536),
+        Place("127.0.0.1", -1),
+    ],
+    ids=["empty label", "long label", "NUL", "IDNA", "large port", "negative port"],
+)
+def test_an_address_that_cannot_exist_counts_as_refused_until_it_changes(run, where):
+    async def scenario():
+        async with asking() as (peers, node):
+            peers.places[1] = where
+            for _ in range(2):
+                with pytest.raises(PeerUnavailable, match=f"node 1 at {re.escape(where.host)}:{where.port}: "):
+                    await ask(peers)
+            peers.places[1] = Place("127.0.0.1", node.port)
+            await connected(peers, node)
             assert peers.lost == []
 
     run(scenario())

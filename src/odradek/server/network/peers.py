@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from odradek.base import limits
+from odradek.base.hosts import CONNECT_ERRORS
 from odradek.base.ids import BrokerId
 from odradek.base.ports import Clock, Net, Spawner
 from odradek.protocol.malformed import MalformedMessage
@@ -239,7 +240,7 @@ class _Line:
         try:
             async with asyncio.timeout(limits.peer_connect_ms_max / 1000):
                 await self._peers.net.connect(*address, lambda: connection)
-        except (OSError, TimeoutError) as refused:
+        except CONNECT_ERRORS as refused:
             why = str(refused) or f"no connection within {limits.peer_connect_ms_max} ms"
             if connection is self._connection:
                 # The time was up just when the connection was made. uvloop has closed its transport: the next write
