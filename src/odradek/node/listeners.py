@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.hosts import host_problem
 
 PLAINTEXT = "PLAINTEXT"
 _PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -96,7 +97,7 @@ def parse_bind(key: str, text: str) -> Endpoint:
     matched = _SERVER.fullmatch(text)
     if not matched or int(matched[3]) > _PORT_MAX:
         raise refused(f"{key}: {text} is not of the form host:port")
-    return Endpoint(host=matched[1] or matched[2], port=int(matched[3]))
+    return Endpoint(host=_host(key, matched[1] or matched[2]), port=int(matched[3]))
 
 
 def parse_voter(key: str, text: str) -> VoterAddress:
@@ -120,11 +121,18 @@ def _by_name(key: str, written: Sequence[str], protocols: Mapping[str, str]) -> 
             raise refused(f"{key}: listener.security.protocol.map has no protocol for {name}; add {name}:PLAINTEXT")
         if protocol != PLAINTEXT:
             raise refused(f"{key}: {protocol} is not supported yet, only PLAINTEXT")
-        endpoints[name] = Endpoint(host=matched[2] or matched[3], port=int(matched[4]))
+        endpoints[name] = Endpoint(host=_host(key, matched[2] or matched[3]), port=int(matched[4]))
     return endpoints
 
 
 def _endpoint(key: str, text: str, host: str, port: str) -> Endpoint:
     if host in _EVERY_INTERFACE or not 0 < int(port) <= _PORT_MAX:
         raise refused(f"{key}: {text} must name a host and a port that other nodes can reach")
-    return Endpoint(host=host, port=int(port))
+    return Endpoint(host=_host(key, host), port=int(port))
+
+
+def _host(key: str, host: str) -> str:
+    problem = host_problem(host) if host else None
+    if problem is not None:
+        raise refused(f"{key}: {host!r} cannot be a host name: {problem}")
+    return host
