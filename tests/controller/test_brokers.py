@@ -165,6 +165,20 @@ def test_registration_requests_are_decoded(empty):
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "kafka\0", ""])
+def test_a_node_with_an_impossible_host_is_not_registered(empty, host):
+    """All other nodes would try to connect to it."""
+    with pytest.raises(KafkaError, match="cannot be the host of a node") as refused:
+        register_broker(empty.image, replace(ME, listeners=(*ME.listeners, Listener("OTHER", host, 9092, 0))))
+    assert refused.value.code is ErrorCode.INVALID_REGISTRATION
+    request = ControllerRegistrationRequest(
+        controller_id=7, incarnation_id=b"7" * 16, listeners=[p70.Listener(name="CONTROLLER", host=host, port=9093)]
+    )
+    with pytest.raises(KafkaError, match="cannot be the host of a node") as refused:
+        register_controller(empty.image, request)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
 def test_requests_of_an_older_incarnation_are_refused(cluster):
     old = cluster.image.brokers[1].broker_epoch
     cluster.add_broker(1, incarnation=1)

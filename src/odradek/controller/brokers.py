@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.hosts import require_hosts
 from odradek.base.ids import BrokerId, DirectoryId
 from odradek.controller.decision import Decision
 from odradek.controller.elections import DEFAULTS, after_restart
@@ -92,6 +93,7 @@ def register_broker(
 
 def register_controller(image: ClusterImage, request: ControllerRegistrationRequest) -> Decision[None]:
     """Registers a controller's endpoints and supported features."""
+    require_hosts(request.listeners)
     node_id, features = BrokerId(request.controller_id), read_features(request.features)
     _check_features(image, node_id, features)
     record = RegisterControllerRecord(
@@ -131,6 +133,7 @@ def _check_registration(image: ClusterImage, wanted: Registration) -> None:
                 )
     if any(int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES for directory in wanted.directories):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
+    require_hosts(wanted.listeners, ErrorCode.INVALID_REGISTRATION)
     _check_features(image, wanted.broker_id, wanted.features)
 
 

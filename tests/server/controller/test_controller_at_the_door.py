@@ -12,13 +12,23 @@ from odradek.base.ids import BrokerId, LeaderEpoch, Offset
 from odradek.controller.heartbeats import Heartbeats
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage
+from odradek.protocol.messages import p80_add_raft_voter as p80
+from odradek.protocol.messages import p82_update_raft_voter as p82
 from odradek.protocol.messages.p53_begin_quorum_epoch import LeaderEndpoint
 from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest
 from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.p82_update_raft_voter import UpdateRaftVoterRequest
 from odradek.quorum.messages import Answer, Fetch, FetchAnswer
 from odradek.quorum.voters import VoterKey
 from odradek.security.authorizer import AllowAll
-from odradek.server.api import p53_begin_quorum_epoch, p62_broker_registration, p63_broker_heartbeat
+from odradek.server.api import (
+    p53_begin_quorum_epoch,
+    p62_broker_registration,
+    p63_broker_heartbeat,
+    p80_add_raft_voter,
+    p82_update_raft_voter,
+)
 from odradek.server.controller.controller import Controller
 from odradek.server.controller.controller_channel import ControllerChannel
 from odradek.server.network.request import Api, ControllerContext
@@ -33,6 +43,7 @@ class Quorum:
     """Gives a fixed answer, and records the endpoints that it receives."""
 
     leader_id = BrokerId(1)
+    is_leading = False
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -115,6 +126,19 @@ def test_the_endpoint_of_a_refused_leader_is_ignored():
     assert begin(Answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader_id=BrokerId(1), leader_epoch=LeaderEpoch(9))) == []
     assert begin(Answer(leader_id=BrokerId(1), leader_epoch=LeaderEpoch(3))) == []
     assert len(begin(Answer(leader_id=BrokerId(7), leader_epoch=LeaderEpoch(3)))) == 1
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "kafka\0", ""])
+def test_a_voter_with_an_impossible_host_is_refused(host):
+    """All other nodes would try to connect to it."""
+    apart = controller(Quorum(Answer(leader_id=BrokerId(1), leader_epoch=LeaderEpoch(3))))
+    ctx = ControllerContext(apart, stranger(), 0)
+    added = AddRaftVoterRequest(voter_id=5, listeners=[p80.Listener(name="CONTROLLER", host=host, port=9093)])
+    answer = asyncio.run(p80_add_raft_voter.handle(ctx, added))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "cannot be the host of a node" in answer.error_message
+    updated = UpdateRaftVoterRequest(voter_id=5, listeners=[p82.Listener(name="CONTROLLER", host=host, port=9093)])
+    assert asyncio.run(p82_update_raft_voter.handle(ctx, updated)).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_the_wait_of_a_replicas_fetch_is_limited(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.hosts import require_hosts
 from odradek.protocol.messages.p82_update_raft_voter import (
     CurrentLeader,
     UpdateRaftVoterRequest,
@@ -18,6 +19,7 @@ async def handle(ctx: ControllerContext, request: UpdateRaftVoterRequest) -> Upd
         return UpdateRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     quorum = ctx.controller.quorum
     try:
+        require_hosts(request.listeners)
         answer = await quorum.ask(update_from_wire(request))
     except KafkaError as refused:
         return UpdateRaftVoterResponse(error_code=refused.code)

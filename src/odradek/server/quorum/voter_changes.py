@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 
 from odradek.base.errors import ErrorCode, KafkaError, NotController, error_code
+from odradek.base.hosts import require_hosts
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.p52_vote import VoteRequest
 from odradek.quorum.messages import AddVoter, RemoveVoter
@@ -35,8 +36,10 @@ async def change_voters(
     quorum = ctx.controller.quorum
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            if isinstance(change, AddVoter) and quorum.is_leading:
-                change = replace(change, voter=await _called_on(quorum, change.voter))
+            if isinstance(change, AddVoter):
+                require_hosts(change.voter.endpoints)
+                if quorum.is_leading:
+                    change = replace(change, voter=await _called_on(quorum, change.voter))
             answer = await quorum.ask(change)
     except TimeoutError:
         return ErrorCode.REQUEST_TIMED_OUT, "Timed out; the voter change may still be committed."
