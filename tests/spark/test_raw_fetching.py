@@ -68,6 +68,11 @@ def test_response_without_progress_hands_over_to_librdkafka():
         read(address, 0, 10)
 
 
+def test_a_leader_with_an_impossible_host_hands_over_to_librdkafka():
+    with pytest.raises(HandOver, match="label"):
+        read(("a..b", 9092), 0, 10)
+
+
 def test_fetch_request_carries_the_client_id():
     with leader(batch(5)) as (address, asked):
         assert read(address, 0, 5, **{"kafka.client.id": "shop"}) == list(range(5))

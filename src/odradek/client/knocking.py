@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 from threading import Thread
 
+from odradek.base.hosts import CONNECT_ERRORS
 from odradek.client.addresses import Address
 
 CONNECT_TIMEOUT_S = 3.0
@@ -16,9 +17,14 @@ def refusal(address: Address, within_s: float = CONNECT_TIMEOUT_S) -> str | None
     """Why the address accepts no connection; None when it does."""
     try:
         socket.create_connection(address, within_s).close()
-    except OSError as refused:
-        return refused.strerror or str(refused)
+    except CONNECT_ERRORS as refused:
+        return said_by(refused)
     return None
+
+
+def said_by(refused: Exception) -> str:
+    """Why an attempt to connect failed."""
+    return getattr(refused, "strerror", None) or str(refused)
 
 
 def refusals(addresses: Sequence[Address]) -> dict[Address, str]:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from odradek.base.errors import ErrorCode
+from odradek.base.hosts import CONNECT_ERRORS
 from odradek.client.addresses import Address
-from odradek.client.knocking import CONNECT_TIMEOUT_S
+from odradek.client.knocking import CONNECT_TIMEOUT_S, said_by
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -50,8 +51,8 @@ def name_of(error_code: int) -> str:
 def connected(address: Address, within_s: float = CONNECT_TIMEOUT_S) -> socket.socket:
     try:
         return socket.create_connection(address, within_s)
-    except OSError as nobody:
-        raise Unreachable(nobody.strerror or str(nobody)) from nobody
+    except CONNECT_ERRORS as nobody:
+        raise Unreachable(said_by(nobody)) from nobody
 
 
 def exchange(

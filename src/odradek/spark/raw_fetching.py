@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from odradek.base.hosts import CONNECT_ERRORS
 from odradek.protocol.batch import iter_batches
 from odradek.protocol.consumer_fetch import FRAME, fetch_request, fetch_response
 from odradek.protocol.malformed import MalformedMessage, MalformedRecords
@@ -116,7 +117,10 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._number = 0
-        self._socket = socket.create_connection(address, TIMEOUT_S)
+        try:
+            self._socket = socket.create_connection(address, TIMEOUT_S)
+        except CONNECT_ERRORS as refused:
+            raise HandOver(str(refused)) from refused
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, options: ReadOptions, wanted: OffsetRange, position: int) -> None:

@@ -180,7 +180,11 @@ def test_search_stops_at_its_limit_and_continues_without_gaps(broker: Embedded, 
 def test_other_readers_return_the_same(broker: Embedded, topic: str):
     """Without a leader's address, and with an address that refuses, librdkafka reads."""
     expected, _ = search(broker, topic, "value.n > 2500", limit=1000, newest=False)
-    for leaders in ({}, dict.fromkeys(range(PARTITIONS), Address("127.0.0.1", 1))):
+    for leaders in (
+        {},
+        dict.fromkeys(range(PARTITIONS), Address("127.0.0.1", 1)),
+        dict.fromkeys(range(PARTITIONS), Address("a..b", 9092)),
+    ):
         found, made = search(broker, topic, "value.n > 2500", limit=1000, newest=False, leaders=leaders)
         assert sorted(flat(found)) == sorted(flat(expected))
         assert made.progress.records == RECORDS

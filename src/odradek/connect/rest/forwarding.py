@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import time
 import urllib.error
 import urllib.request
@@ -12,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from odradek.base.hosts import CONNECT_ERRORS
 from odradek.connect.service.requests import Refused, Requests
 
 FORWARD_S = 60.0
@@ -54,5 +56,5 @@ def _forwarded(active: str, request: Request, body: bytes) -> Response:
             return Response(answer.read(), answer.status, media_type=answer.headers.get("content-type"))
     except urllib.error.HTTPError as refused:
         return Response(refused.read(), refused.code, media_type=refused.headers.get("content-type"))
-    except OSError as unreachable:
+    except (*CONNECT_ERRORS, http.client.HTTPException) as unreachable:  # HTTPException: also an invalid address
         raise Refused(500, f"IO Error trying to forward REST request to {active}: {unreachable}") from None

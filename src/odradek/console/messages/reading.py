@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from odradek.base.hosts import CONNECT_ERRORS
 from odradek.base.limits import KIB, MIB
 from odradek.client.addresses import Address
 from odradek.client.configuring import client_logger
@@ -278,7 +279,10 @@ class _Connection:
     def __init__(self, address: Address) -> None:
         self._number = 0
         self._unanswered = False
-        self._socket = socket.create_connection(address, CONNECT_TIMEOUT_S)
+        try:
+            self._socket = socket.create_connection(address, CONNECT_TIMEOUT_S)
+        except CONNECT_ERRORS as refused:
+            raise _Refused(str(refused)) from refused
         self._socket.settimeout(ANSWER_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
