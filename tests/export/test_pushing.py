@@ -221,6 +221,8 @@ def test_addresses_are_checked():
     for parse, wrong in [
         (parse_otlp, "localhost:4318"),
         (parse_otlp, "http://localhost:x"),
+        (parse_otlp, "http://a..b:4318"),
+        (parse_dogstatsd, "a..b:8125"),
         (parse_dogstatsd, "localhost:0"),
         (parse_dogstatsd, "unix://relative"),
         (parse_labels, ["env"]),

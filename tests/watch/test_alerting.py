@@ -227,6 +227,7 @@ def test_whether_a_cluster_is_up_is_not_known_before_the_monitor_has_read_it(ser
         ("[alerting]", "monitor.toml: unknown key alerting"),
         ("for = -1", r"alert\[0\].for: Expected `int` >= 0"),
         ("[webhook.other]", r"webhook\[...\]: the key url is missing"),
+        ('[webhook.other]\nurl = "http://a..b/"', "http://a..b/' has an invalid host: it has nothing"),
         ("below = 3", "either above or below"),
         ('[[alert]]\nname = "x"\nmetric = "m"\nabove = 1\nsend = ["nobody"]', "no webhook and no command called"),
         ('[[alert]]\nname = "x"\nsend = ["team"]', "either group or metric"),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from odradek.base.hosts import host_problem
+
 OTLP_PATH = "/v1/metrics"
 DOGSTATSD_PORT = 8125
 _UNIX = "unix://"
@@ -65,6 +67,7 @@ def parse_otlp(text: str) -> OtlpAddress:
         port = -1
     if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.query or parts.username:
         raise BadDestination(f"{text!r} is not an address of an OTLP collector: write http://host:4318")
+    _require_host(text, parts.hostname)
     is_secure = parts.scheme == "https"
     path = parts.path if parts.path.strip("/") else OTLP_PATH
     return OtlpAddress(is_secure=is_secure, host=parts.hostname, port=port or (443 if is_secure else 4318), path=path)
@@ -79,8 +82,15 @@ def parse_dogstatsd(text: str) -> DogStatsdAddress:
         host, _, port = text.rpartition(":") if ":" in text else (text, "", str(DOGSTATSD_PORT))
         host = host.strip("[]")
         if host and port.isdecimal() and 0 < int(port) < 65536:
+            _require_host(text, host)
             return DogStatsdAddress(host=host, port=int(port))
     raise BadDestination(f"{text!r} is not an address of a DogStatsD agent: write host:8125 or unix:///path")
+
+
+def _require_host(text: str, host: str) -> None:
+    problem = host_problem(host)
+    if problem is not None:
+        raise BadDestination(f"{text!r} has an invalid host: {problem}")
 
 
 def parse_labels(pairs: Sequence[str]) -> dict[str, str]:

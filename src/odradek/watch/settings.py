@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from odradek.base.hosts import host_problem
 from odradek.client.addresses import BadAddress, parse_addresses
 from odradek.client.java_names import librdkafka_config
 from odradek.client.refused import RefusedConfig
@@ -275,4 +276,7 @@ def _rule(said: _Alert, receivers: Collection[str]) -> Rule:
 def _url(key: str, text: str) -> str:
     if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).netloc:
         raise _BadKey(key, f"{text!r} is not a URL with http or https")
+    problem = host_problem(urlsplit(text).hostname or "")
+    if problem is not None:
+        raise _BadKey(key, f"{text!r} has an invalid host: {problem}")
     return text
