@@ -7,17 +7,18 @@ import errno
 
 import pytest
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode
 from odradek.protocol.batch import iter_batches, iter_records
 from odradek.protocol.compression import Codec
 from odradek.protocol.messages.p01_fetch import FetchPartition, FetchResponse, FetchTopic, ForgottenTopic
 from odradek.security.authorizer import Operation
+from odradek.server.api.p01_fetch import CODEC_CHUNK_BYTES
 from support.admin_broker import Denying
 from support.data_broker import DataBroker, batch
 
 NOBODY = b"nobody has this!"
 FOREVER_MS = 60_000
-CODEC_LOOK_BYTES = 23
 
 
 def values(records: bytes) -> list[bytes]:
@@ -28,12 +29,14 @@ def offsets(records: bytes) -> list[int]:
     return [found.header.base_offset for found in iter_batches(records)]
 
 
-class Unreadable:
-    """A file that breaks when the codec of a batch is looked at; counts its pins."""
+class Watched:
+    """A file that counts its pins and where codecs were looked at. May break there."""
 
-    def __init__(self, file) -> None:
+    def __init__(self, file, *, is_broken=True) -> None:
         self._file = file
+        self._is_broken = is_broken
         self.pins = 0
+        self.looks = []
 
     def __getattr__(self, name):
         return getattr(self._file, name)
@@ -45,8 +48,10 @@ class Unreadable:
         self.pins -= 1
 
     def pread(self, length, position):
-        if length == CODEC_LOOK_BYTES:
-            raise OSError(errno.EIO, "input/output error")
+        if length == CODEC_CHUNK_BYTES:
+            self.looks.append(position)
+            if self._is_broken:
+                raise OSError(errno.EIO, "input/output error")
         return self._file.pread(length, position)
 
 
@@ -249,9 +254,76 @@ def test_a_batch_whose_codec_cannot_be_read_is_an_error_of_its_partition(run):
             client = await broker.connect()
             await client.produce("t", batch("x"))
             segment = broker.partition("t").log.segments.active
-            segment.file = counted = Unreadable(segment.file)
+            segment.file = counted = Watched(segment.file)
             answer = await client.fetch("t", {0: 0}, version=9)
             assert answer[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert counted.pins == 0
+
+    run(scenario())
+
+
+def test_codecs_of_small_batches_are_read_many_at_once(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            one = batch("x")
+            for _ in range(300):
+                await client.produce("t", one)
+            segment = broker.partition("t").log.segments.active
+            segment.file = counted = Watched(segment.file, is_broken=False)
+            answer = await client.fetch("t", {0: 0}, version=9)
+            assert len(answer[0].records) == 300 * len(one)
+            assert 1 <= len(counted.looks) <= 1 + 300 * len(one) / (CODEC_CHUNK_BYTES - len(one))
+            assert counted.pins == 0
+
+    run(scenario())
+
+
+def test_a_client_without_zstd_gets_a_limited_number_of_batches_at_once(run, monkeypatch):
+    """The broker looks at the codec of each, while the event loop waits."""
+    monkeypatch.setattr(limits, "fetch_checked_batches_max", 100)
+
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", 2)
+            client = await broker.connect()
+            for _ in range(150):
+                await client.produce("t", batch("x"))
+            await client.produce("t", batch("y", codec=Codec.ZSTD), batch("z"))
+
+            async def counts(offset, version, **more):
+                answer = await client.fetch("t", {0: offset, 1: 0}, version=version, **more)
+                return [(part.error_code, len(offsets(part.records))) for part in answer.values()]
+
+            assert await counts(0, 10) == [(0, 151), (0, 1)]
+            assert await counts(0, 9) == [(0, 100), (0, 0)]
+            # It is answered at once, because it never gets more.
+            assert await counts(0, 9, min_bytes=2**20, max_wait_ms=FOREVER_MS) == [(0, 100), (0, 0)]
+            assert await counts(100, 9) == [(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0), (0, 1)]
+
+    run(scenario())
+
+
+def test_a_parked_fetch_looks_once_at_the_codec_of_each_batch(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", 2)
+            client, producer = await broker.connect(), await broker.connect()
+            large = batch("x" * CODEC_CHUNK_BYTES)
+            await producer.produce("t", large)
+            segment = broker.partition("t").log.segments.active
+            segment.file = counted = Watched(segment.file, is_broken=False)
+            wanted = client.fetch_request("t", {0: 0, 1: 0}, max_wait_ms=FOREVER_MS, min_bytes=5 * len(large))
+            client.send(wanted, 9)
+            await parked(broker)
+            for _ in range(3):
+                await producer.produce("t", large)
+            await producer.produce("t", batch("y", codec=Codec.ZSTD))
+            _, answer = await client.receive(FetchResponse, 9)
+            assert answer.responses[0].partitions[0].error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            # The last one again for the reply, because it has zstd.
+            assert counted.looks == [number * len(large) for number in (0, 1, 2, 3, 4, 4)]
             assert counted.pins == 0
 
     run(scenario())

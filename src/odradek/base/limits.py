@@ -57,6 +57,7 @@ telemetry_labels_per_metric_max = 100  # different labels of the present series 
 telemetry_name_chars_max = 200  # of a metric
 telemetry_text_chars_max = 256  # of the key or value of an attribute
 fetch_session_partitions_max = 500_000  # over all sessions of a broker
+fetch_checked_batches_max = 4_000  # in one reply to a client that cannot read zstd: the codec of each is looked at
 
 # Compacted topics and recompression need the single records of a batch. A compressed or large batch is read off the
 # event loop. Some of the threads for slow calls stay free for fsync.

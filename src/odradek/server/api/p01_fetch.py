@@ -23,9 +23,10 @@ import asyncio
 from dataclasses import replace
 from struct import Struct
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId
-from odradek.base.ports import Region
+from odradek.base.ports import File, Region
 from odradek.protocol.batch import CODEC_MASK
 from odradek.protocol.compression import Codec
 from odradek.protocol.fetch import FIRST_WITH_TOPIC_IDS, FetchRequest, TopicKey, decode_fetch_request
@@ -51,6 +52,7 @@ NOT_HERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 ZSTD = int(Codec.ZSTD)
 _batch_start = Struct(">qi9xh")  # base offset, length, (leader epoch, magic, checksum), attributes
 _BATCH_OVERHEAD = 12
+CODEC_CHUNK_BYTES = 4096  # of the log, read at once to look at codecs: many small batches
 
 
 def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Parts | None:
@@ -82,7 +84,7 @@ class Found:
     def __init__(self) -> None:
         self.reads: list[tuple[Wanted, Partition | None, FetchedPartition]] = []
         self.bytes = 0
-        # An error, or other news that must be sent without waiting for more bytes.
+        # An error, or other news that must be sent without waiting for more bytes. Or: no more can be given at once.
         self.urgent = False
 
     def release(self) -> None:
@@ -98,6 +100,7 @@ class Fetch:
         "_rack",
         "_remembers_watermarks",
         "_tells_watermarks",
+        "_zstd",
         "ctx",
         "min_bytes",
         "replica",
@@ -118,11 +121,14 @@ class Fetch:
         # If consumers read from followers, a follower gets each new high watermark at once.
         self._tells_watermarks = selects and self.replica is not None
         self._remembers_watermarks = self._tells_watermarks and not plan.session_id
+        self._zstd = ZstdSearch() if ctx.version < FIRST_WITH_ZSTD else None
 
     def read(self, *, arrived_ms: int | None = None) -> Found:
         """`arrived_ms`: only at the first read for a follower's fetch, whose offset shows how far it has got."""
         found = Found()
         room = self._max_bytes
+        if self._zstd is not None:
+            self._zstd.begin()
         topic: TopicKey | None = None
         hosted: HostedTopic | KafkaError
         for wanted in self._plan.wanted:
@@ -136,6 +142,9 @@ class Fetch:
                 size = read.records.length
                 found.bytes += size
                 room = room - size if size < room else 0
+                if self._zstd is not None and not self._zstd.batches_left:
+                    room = 0
+                    found.urgent = True
             elif read.error_code or read.diverging_epoch is not None or read.preferred_read_replica >= 0:
                 found.urgent = True
             if self._remembers_watermarks and arrived_ms is not None:
@@ -174,10 +183,15 @@ class Fetch:
         return self.replica is not None and self._plan.begins_session
 
     def readable_bytes(self, wanted: Wanted) -> int | None:
-        """How much one partition alone could give; None when it has an error to report."""
+        """How much one partition alone could give; None when it must be sent without waiting for more bytes."""
         hosted = self._topic(wanted.topic)
+        if self._zstd is not None:
+            self._zstd.begin()
         _, read = self._read_one(hosted, wanted, self._max_bytes, whole_first_batch=True)
-        return None if read.error_code or read.diverging_epoch is not None else _release(read)
+        size = _release(read)
+        if read.error_code or read.diverging_epoch is not None:
+            return None
+        return None if self._zstd is not None and not self._zstd.batches_left else size
 
     def wait_at(self, partition: Partition, reader: Reader) -> None:
         """Registers `reader`, to be woken when there may be more."""
@@ -289,8 +303,8 @@ class Fetch:
             whole_first_batch=whole_first_batch,
             from_follower=self.ctx.version >= FIRST_FROM_FOLLOWERS,
         )
-        if self.ctx.version < FIRST_WITH_ZSTD and isinstance(read.records, Region):
-            refusal = _unreadable_without_zstd(read.records)
+        if self._zstd is not None and isinstance(read.records, Region):
+            refusal = self._zstd.error(partition, read.records)
             if refusal:
                 _release(read)
                 return partition, FetchedPartition(index, refusal)
@@ -391,20 +405,51 @@ class ParkedFetch:
         del self._fetch.ctx.broker.parked_fetches[self]
 
 
-def _unreadable_without_zstd(region: Region) -> ErrorCode:
-    position, end = region.position, region.position + region.length
-    while position < end:
-        try:
-            start = region.file.pread(_batch_start.size, position)
-        except OSError:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if len(start) < _batch_start.size:
-            return ErrorCode.CORRUPT_MESSAGE
-        _, length, attributes = _batch_start.unpack(start)
-        if attributes & CODEC_MASK == ZSTD:
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        position += _BATCH_OVERHEAD + length
-    return ErrorCode.NONE
+class ZstdSearch:
+    """Looks for zstd in what is read for a client that cannot read it.
+
+    The event loop waits meanwhile, so each read of a fetch looks at `fetch_checked_batches_max` batches, and gives no
+    more than these. What was looked at is remembered, because a parked fetch reads the same batches again and again.
+    """
+
+    __slots__ = ("_looked", "batches_left")
+
+    def __init__(self) -> None:
+        self.batches_left = 0
+        # The file, and the positions between which no batch has zstd.
+        self._looked: dict[Partition, tuple[File, int, int]] = {}
+
+    def begin(self) -> None:
+        """Before each read of the fetch."""
+        self.batches_left = limits.fetch_checked_batches_max
+
+    def error(self, partition: Partition, region: Region) -> ErrorCode:
+        """Shortens the region if there are too many batches in it."""
+        start = position = region.position
+        end = start + region.length
+        looked = self._looked.get(partition)
+        if looked is not None and looked[0] is region.file and looked[1] == start:
+            position = min(looked[2], end)
+        chunk, chunk_start = b"", position
+        while position < end and self.batches_left:
+            at = position - chunk_start
+            if at + _batch_start.size > len(chunk):
+                try:
+                    chunk_start, at, chunk = position, 0, region.file.pread(CODEC_CHUNK_BYTES, position)
+                except OSError:
+                    return ErrorCode.KAFKA_STORAGE_ERROR
+                if len(chunk) < _batch_start.size:
+                    return ErrorCode.CORRUPT_MESSAGE
+            _, length, attributes = _batch_start.unpack_from(chunk, at)
+            if length <= 0:
+                return ErrorCode.CORRUPT_MESSAGE
+            if attributes & CODEC_MASK == ZSTD:
+                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            position += _BATCH_OVERHEAD + length
+            self.batches_left -= 1
+        self._looked[partition] = (region.file, start, position)
+        region.length = min(position, end) - start
+        return ErrorCode.NONE
 
 
 API = FrameApi(key=1, versions=(4, 18), advertised=(4, 18), handle=handle)
