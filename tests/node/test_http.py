@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -83,6 +85,66 @@ def test_a_stop_without_any_request_closes_the_port():
         listening("127.0.0.1", port).close()
 
     asyncio.run(scenario())
+
+
+async def healthy(client) -> bool:
+    """Whether /healthz was answered; False if the connection was closed instead."""
+    try:
+        return (await client.get("/healthz", timeout=60)).json() == {"healthy": True}
+    except httpx.TransportError:
+        return False
+
+
+def test_a_failed_start_is_logged_and_the_next_connection_tries_again(monkeypatch, caplog):
+    monkeypatch.setattr("odradek.node.http.RETRY_PAUSE_S", 0)
+    working, failures = uvicorn.Server.startup, [OSError("no descriptor is left")]
+
+    async def startup(server, sockets=None):
+        if failures:
+            raise failures.pop()
+        await working(server, sockets)
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+
+    async def scenario():
+        async with served(list) as client:
+            assert not await healthy(client)
+            assert "HTTP did not start, the next connection tries again: no descriptor is left" in caplog.text
+            while not await healthy(client):
+                pass
+            port = client.base_url.port
+        listening("127.0.0.1", port).close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_server_that_starts_too_late_is_replaced_and_keeps_no_port(monkeypatch, caplog):
+    monkeypatch.setattr("odradek.node.http.RETRY_PAUSE_S", 0)
+    monkeypatch.setattr("odradek.web.server.START_TIMEOUT_S", 0.01)
+    working, may_start, servers = uvicorn.Server.startup, threading.Event(), []
+
+    async def startup(server, sockets=None):
+        servers.append(threading.current_thread())
+        may_start.wait()
+        await working(server, sockets)
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+
+    async def scenario():
+        async with served(list) as client:
+            assert not await healthy(client)
+            assert "HTTP did not start, the next connection tries again: the HTTP server did not start" in caplog.text
+            monkeypatch.setattr("odradek.web.server.START_TIMEOUT_S", 60)
+            may_start.set()
+            while not await healthy(client):
+                pass
+            port = client.base_url.port
+        for thread in servers:
+            thread.join()
+        assert len(servers) == 2
+        listening("127.0.0.1", port).close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 @pytest.mark.parametrize(

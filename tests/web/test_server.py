@@ -12,6 +12,7 @@ from functools import partial
 
 import httpx
 import pytest
+import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -192,6 +193,35 @@ def test_a_failing_lifespan_fails_the_start():
     for begin in (server.start, server.serve_forever):
         with pytest.raises(RuntimeError, match="lifespan failed"):
             begin()
+
+
+def test_any_error_at_the_start_is_raised_by_it(monkeypatch):
+    async def broken(_server, sockets=None):
+        raise OSError("no descriptor is left")
+
+    monkeypatch.setattr(uvicorn.Server, "startup", broken)
+    server = HttpServer(APP)
+    for begin in (server.start, server.serve_forever):
+        with pytest.raises(OSError, match="no descriptor is left"):
+            begin()
+
+
+def test_a_server_that_starts_too_late_ends_by_itself(monkeypatch):
+    monkeypatch.setattr("odradek.web.server.START_TIMEOUT_S", 0.01)
+    may_start = threading.Event()
+
+    @asynccontextmanager
+    async def lifespan(_app):
+        may_start.wait()
+        yield
+
+    before = set(threading.enumerate())
+    with pytest.raises(TimeoutError, match="did not start"):
+        HttpServer(application([], lifespan=lifespan)).start()
+    (late,) = set(threading.enumerate()) - before
+    may_start.set()
+    late.join(UNHURRIED_S)
+    assert not late.is_alive()
 
 
 FOREGROUND = """

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.monitor.registry import Registry
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+# After a failed start: what failed may need time, and a failure must not keep the node busy.
+RETRY_PAUSE_S = 1.0
 # An event loop that does not answer for this long counts as stuck.
 ANSWERS_WITHIN_S = 5.0
 
@@ -45,6 +48,7 @@ class NodeHttp:
         self._not_ready = not_ready
         self._registry = registry
         self._loop: asyncio.AbstractEventLoop
+        self._left_loop = False
         self._starting: threading.Thread | None = None
         self._server: HttpServer | None = None
 
@@ -55,7 +59,12 @@ class NodeHttp:
     def begin(self) -> None:
         """Runs on the node's event loop."""
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._listener, self._first_connection)
+        self._listener.setblocking(False)
+        self._await_connection()
+
+    def _await_connection(self) -> None:
+        if not self._left_loop:
+            self._loop.add_reader(self._listener, self._first_connection)
 
     def _first_connection(self) -> None:
         self._loop.remove_reader(self._listener)
@@ -63,11 +72,24 @@ class NodeHttp:
         self._starting.start()
 
     def _serve(self) -> None:
-        from odradek.web.server import HttpServer
+        try:
+            from odradek.web.server import HttpServer
 
-        server = HttpServer(self._application(), self._host, listener=self._listener)
-        server.start()
-        self._server = server
+            # The server closes its socket, also when it does not start. This one stays open for another attempt.
+            server = HttpServer(self._application(), self._host, listener=self._listener.dup())
+            server.start()
+        except Exception as broken:
+            logger.warning("HTTP did not start, the next connection tries again: %s", broken, exc_info=True)
+            self._hang_up()
+            self._loop.call_soon_threadsafe(self._loop.call_later, RETRY_PAUSE_S, self._await_connection)
+        else:
+            self._server = server
+
+    def _hang_up(self) -> None:
+        """Closes the connections that wait, so that their clients do not wait for an answer."""
+        with suppress(OSError):
+            while True:
+                self._listener.accept()[0].close()
 
     def stop(self) -> None:
         """Slow while requests are being answered. Must not run on the event loop."""
@@ -79,6 +101,7 @@ class NodeHttp:
 
     def leave_loop(self) -> None:
         """Runs on the event loop, before `stop`."""
+        self._left_loop = True
         self._loop.remove_reader(self._listener)
 
     def _application(self) -> ASGIApp:

@@ -67,11 +67,17 @@ class HttpServer:
         return f"http://{host}:{self.port}"
 
     def start(self) -> None:
+        """After a failure, a server that still comes up ends at once. The listener is closed then, too."""
         self._socket = self._listener or listening(self._host, self._wanted_port)
         self._server = server = _Server(self._app)
         self._thread = threading.Thread(target=server.run_on, args=[self._socket], name="odradek-http", daemon=True)
         self._thread.start()
-        server.wait_until_started()
+        try:
+            server.wait_until_started()
+        except BaseException:
+            server.should_exit = True
+            self._socket = self._server = self._thread = None
+            raise
 
     def stop(self) -> None:
         if self._server is None or self._thread is None:
@@ -132,6 +138,10 @@ class _Server(uvicorn.Server):
             asyncio.run(self.serve(sockets=[listener]))
         except SystemExit:
             self._problem = RuntimeError("the application's lifespan failed at its start; the log says how")
+        except Exception as broken:
+            if self._up.is_set():
+                raise
+            self._problem = broken
         finally:
             listener.close()
             self._up.set()
