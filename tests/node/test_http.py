@@ -60,6 +60,7 @@ def test_readyz_reports_why_a_node_is_not_ready():
 def test_healthz_fails_when_the_event_loop_is_stuck(monkeypatch):
     """The HTTP server has its own thread, so it can report that."""
     monkeypatch.setattr("odradek.node.http.ANSWERS_WITHIN_S", 0.01)
+    monkeypatch.setattr("odradek.node.snapshots.REQUEST_WITHIN_S", 0.01)
 
     async def scenario():
         async with served(list) as client:
@@ -68,6 +69,9 @@ def test_healthz_fails_when_the_event_loop_is_stuck(monkeypatch):
             stuck = httpx.get(f"{url}/healthz")  # noqa: ASYNC210 - this loop is blocked until the answer is there
             assert stuck.status_code == 503
             assert "did not answer" in stuck.json()["reasons"][0]
+            stuck = httpx.get(f"{url}/metrics")  # noqa: ASYNC210
+            assert stuck.status_code == 503
+            assert "the event loop of this node gave no metrics" in stuck.json()["why"]
 
     asyncio.run(scenario())
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.base import limits
@@ -24,6 +27,19 @@ def test_all_series_arrive_though_they_take_many_slices():
         answer = httpx.get(f"{server.url}/metrics")
     rows = {family.name: family for family in text_string_to_metric_families(answer.text)}["rows"]
     assert {sample.labels["query"]: sample.value for sample in rows.samples} == {str(n): n for n in range(many)}
+
+
+@pytest.mark.parametrize("path", ["metrics", "jolokia/read/java.lang:type=Runtime"])
+def test_a_process_that_is_too_busy_for_a_snapshot_answers_503(path):
+    @asynccontextmanager
+    async def late():
+        raise TimeoutError("the event loop is stuck")
+        yield
+
+    with HttpServer(application(monitoring_routes(late))) as server:
+        answer = httpx.get(f"{server.url}/{path}")
+    told = {"status": 503, "what": "there are no metrics now", "why": "the event loop is stuck"}
+    assert (answer.status_code, answer.json()) == (503, told)
 
 
 def test_only_named_metrics_are_answered():

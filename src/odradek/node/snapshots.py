@@ -11,17 +11,23 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
 from odradek.base.limits import metric_readings_per_slice_max
 from odradek.base.steps import Steps, in_slices
 from odradek.monitor.registry import Registry, Snapshot
 
+T = TypeVar("T")
+
 # Requests of clients go on between two slices.
 SLICE_PAUSE_S = 0.001
 # An event loop that does not answer a pusher for this long is stuck; the push is left out.
 ANSWERS_WITHIN_S = 5.0
+# For a request, with the wait for other requests. Prometheus gives up after ten seconds, and would not see the reason.
+REQUEST_WITHIN_S = 8.0
 
 
 class Snapshots:
@@ -34,33 +40,53 @@ class Snapshots:
 
     @asynccontextmanager
     async def for_request(self) -> AsyncIterator[Snapshot]:
-        """On the event loop of the HTTP server; one at a time, which bounds the memory."""
-        async with self._turn:
-            with collection_paused():
-                collecting = asyncio.run_coroutine_threadsafe(self._collected(), self._loop)
-                snapshot = await asyncio.wrap_future(collecting)
-                del collecting
-                try:
-                    yield snapshot
-                finally:
-                    await in_slices(_freed(snapshot), SLICE_PAUSE_S)
+        """On the event loop of the HTTP server; one at a time, which bounds the memory. Raises TimeoutError."""
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(REQUEST_WITHIN_S):
+                    await held.enter_async_context(self._turn)
+                    # A stuck loop shows here, where garbage is still collected.
+                    await asyncio.wrap_future(self._asked(asyncio.sleep(0)))
+                    held.enter_context(collection_paused())
+                    snapshot = await asyncio.wrap_future(self._asked(self._collected()))
+            except TimeoutError:
+                raise TimeoutError(_late(REQUEST_WITHIN_S)) from None
+            try:
+                yield snapshot
+            finally:
+                await in_slices(_freed(snapshot), SLICE_PAUSE_S)
 
     @contextmanager
     def for_push(self) -> Iterator[Snapshot]:
-        """On the thread of a pusher."""
+        """On the thread of a pusher. Raises TimeoutError."""
         if self._loop.is_closed():
             raise TimeoutError("the node has stopped")
+        _result(self._asked(asyncio.sleep(0)))
         with collection_paused():
-            collecting = asyncio.run_coroutine_threadsafe(self._collected(), self._loop)
-            snapshot = collecting.result(ANSWERS_WITHIN_S)
+            snapshot = _result(self._asked(self._collected()))
             try:
                 yield snapshot
             finally:
                 for _ in _freed(snapshot):
                     time.sleep(SLICE_PAUSE_S)
 
+    def _asked(self, question: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(question, self._loop)
+
     async def _collected(self) -> Snapshot:
         return await in_slices(self._registry.collect(), SLICE_PAUSE_S)
+
+
+def _result(asked: Future[T]) -> T:
+    try:
+        return asked.result(ANSWERS_WITHIN_S)
+    except TimeoutError:
+        asked.cancel()
+        raise TimeoutError(_late(ANSWERS_WITHIN_S)) from None
+
+
+def _late(within_s: float) -> str:
+    return f"the event loop of this node gave no metrics within {within_s:.0f} s"
 
 
 def _freed(snapshot: Snapshot) -> Steps[None]:

@@ -7,7 +7,7 @@ answer is complete before it is sent: the snapshot does not have to wait for a s
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,12 +16,13 @@ from starlette.routing import BaseRoute, Route
 from odradek.base.steps import in_slices
 from odradek.monitor.exposition import content_type, exposition
 from odradek.monitor.registry import Registry, Snapshot
+from odradek.web.errors import HttpError
 from odradek.web.pieces import in_pieces
 
 PAUSE_S = 0.001
 JOLOKIA = "/jolokia"
 
-# Gives a snapshot for the time of one answer.
+# Gives a snapshot for the time of one answer. Raises TimeoutError while the process is busy.
 SnapshotOf = Callable[[], AbstractAsyncContextManager[Snapshot]]
 
 
@@ -32,7 +33,16 @@ async def fresh_snapshot(registry: Registry) -> AsyncIterator[Snapshot]:
     yield await in_slices(registry.collect(), PAUSE_S)
 
 
-def monitoring_routes(snapshot: SnapshotOf) -> list[BaseRoute]:
+def monitoring_routes(wanted: SnapshotOf) -> list[BaseRoute]:
+    @asynccontextmanager
+    async def snapshot() -> AsyncIterator[Snapshot]:
+        async with AsyncExitStack() as held:
+            try:
+                taken = await held.enter_async_context(wanted())
+            except TimeoutError as late:
+                raise HttpError(503, "there are no metrics now", str(late)) from None
+            yield taken
+
     async def metrics(request: Request) -> Response:
         kind = content_type(request.headers.get("accept", ""))
         # As Prometheus' own client libraries: a reader of few metrics need not get the series of all topics.
