@@ -405,6 +405,29 @@ def test_a_connection_in_use_is_not_idle(run):
     run(scenario())
 
 
+def test_a_client_is_idle_when_it_takes_nothing_more_of_a_reply(run):
+    async def scenario():
+        async with served() as (_, listener, reader, writer):
+            reader._transport.pause_reading()
+            writer.write(request(1, b"big%d" % (64 * MIB)))
+            connection = await only_connection(listener)
+            await until(connection._link.unsent_bytes)
+            reader._transport.resume_reading()
+            for _ in range(2 * SWEEPS_PER_IDLE_TIME):
+                before = connection._link.unsent_bytes()
+                while connection._link.unsent_bytes() == before:
+                    assert await reader.read(64 * 1024), "the connection was closed"
+                listener._close_idle()
+            assert listener.connections_expired == 0
+            sweeps = 0
+            while not listener.connections_expired:
+                listener._close_idle()
+                sweeps += 1
+            assert sweeps <= SWEEPS_PER_IDLE_TIME + 2
+
+    run(scenario())
+
+
 def test_a_negative_idle_time_closes_no_connection(run):
     async def scenario():
         async with served(idle_ms_max=-1) as (_, listener, reader, writer):

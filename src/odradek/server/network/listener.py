@@ -48,7 +48,8 @@ class ClientListener:
         self.frame_pool = FramePool(bounds.partial_requests_bytes_max)
         self.idle_turn = 0
         self._idle_ms_max = bounds.idle_ms_max
-        self._connections: dict[ClientConnection, None] = {}
+        # How many bytes each had not taken at the last sweep.
+        self._connections: dict[ClientConnection, int] = {}
         self._listener: Listener | None = None
         self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
@@ -121,7 +122,7 @@ class ClientListener:
             await self._listener.close()
 
     def made(self, connection: ClientConnection) -> None:
-        self._connections[connection] = None
+        self._connections[connection] = 0
         self.connections_made += 1
         if self._closed:
             # Accepted just before the stop: nothing may be read from it any more.
@@ -144,7 +145,12 @@ class ClientListener:
 
     def _close_idle(self) -> None:
         self.idle_turn += 1
-        for connection in list(self._connections):
+        for connection, unsent_before in list(self._connections.items()):
+            unsent = connection._link.unsent_bytes()  # noqa: SLF001 - the connection counts only what it reads
+            if unsent != unsent_before:
+                # The client takes a reply, however slowly.
+                self._connections[connection] = unsent
+                connection.last_turn = self.idle_turn
             if self.idle_turn - connection.last_turn > SWEEPS_PER_IDLE_TIME:
                 self.connections_expired += 1
                 connection.abort()
