@@ -97,7 +97,9 @@ class NodeMetrics:
         return measured
 
     async def _tick(self) -> None:
+        now_ns = self._ports.clock.monotonic_ns
         ticks = volume_due = 0
+        ticked_ns = now_ns()
         while True:
             # The first tick comes before the broker. Without this check its disk would be unknown (-1) for 30 ticks.
             if ticks >= volume_due and self._read_volume is not None:
@@ -105,7 +107,8 @@ class NodeMetrics:
                 volume_due = ticks + TICKS_PER_VOLUME
             await asyncio.sleep(TICK_S)
             ticks += 1
-            self._requests.tick(TICK_S)
+            before_ns, ticked_ns = ticked_ns, now_ns()
+            self._requests.tick((ticked_ns - before_ns) / 1e9)
             if ticks % TICKS_PER_RATE == 0:
                 await in_slices(self.registry.tick(), 0.0)
 
