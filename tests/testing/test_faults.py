@@ -9,6 +9,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from odradek.base.errors import ErrorCode
+from odradek.protocol.headers import request_frame
+from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.testing import Embedded
 from support.waiting import wait_until
 from traps.wire import Wire, batch
@@ -71,6 +74,23 @@ def test_a_delayed_fetch_may_wait_for_records_afterwards(odradek: Embedded) -> N
         writer.produce("t", batch(b"x"))
         _, answer = reader.collect(request, 12)
     assert answer.responses[0].partitions[0].high_watermark == 1
+
+
+def test_a_fault_waits_for_a_request_that_the_broker_can_read(odradek: Embedded) -> None:
+    odradek.fail("ApiVersions", "CLUSTER_AUTHORIZATION_FAILED")
+    with Wire(odradek.port) as wire:
+        # As newer clients ask: the reply names the versions that the broker supports.
+        wire.send(request_frame(18, 99, 1, "trap", b""))
+        assert ApiVersionsResponse.decode(wire.receive_frame()[4:], 0).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == ErrorCode.NONE
+    odradek.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
+    with Wire(odradek.port) as wire:
+        wire.send(request_frame(0, 9, 1, "trap", b"\xff"))
+        assert wire.is_closed()
+    assert send(odradek) == [0]
+    assert [request.version for request in odradek.requests("Produce")][:1] == [9]
+    assert len(odradek.requests("Produce")) == 3, "the fault was for the first of two valid requests"
 
 
 def test_client_reconnects_after_a_dropped_connection(odradek: Embedded) -> None:

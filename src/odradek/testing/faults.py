@@ -89,13 +89,17 @@ class Faults:
             fault = self._due(name)
             if fault is None:
                 return handle(connection, frame, position, end)
-            if fault.error is not None:
-                body = bytes(frame[header.body_position : end])
+            body = bytes(frame[header.body_position : end])
+            try:
                 request, _ = _REQUESTS[header.api_key].decode_first(body, header.api_version, 0, len(body))
-                if getattr(request, "acks", None) != ACKS_NONE:
-                    answer = refusal(request, fault.error).encode(header.api_version)
-                    return [response_frame(header.api_key, header.api_version, header.correlation_id, answer)]
-                # With acks=0 the client waits for no response: as in a real broker, an error closes the connection.
+            except MalformedMessage:
+                # The broker refuses it anyway: the body is invalid, or the version does not exist.
+                return handle(connection, frame, position, end)
+            self._used(fault)
+            # With acks=0 the client waits for no response: as in a real broker, an error closes the connection.
+            if fault.error is not None and getattr(request, "acks", None) != ACKS_NONE:
+                answer = refusal(request, fault.error).encode(header.api_version)
+                return [response_frame(header.api_key, header.api_version, header.correlation_id, answer)]
             if fault.error is not None or fault.delay_ms is None:
                 connection.abort()
                 return None
@@ -105,12 +109,13 @@ class Faults:
         return handle_or_not
 
     def _due(self, name: str) -> Fault | None:
-        fault = next((fault for fault in self._faults if fault.api == name), None)
-        if fault is not None and fault.times is not None:
+        return next((fault for fault in self._faults if fault.api == name), None)
+
+    def _used(self, fault: Fault) -> None:
+        if fault.times is not None:
             fault.times -= 1
             if fault.times == 0:
                 self._faults.remove(fault)
-        return fault
 
     # Orders of a test
 
