@@ -179,7 +179,16 @@ def test_a_default_port_that_is_taken_is_replaced_and_another_one_is_refused(cap
             bound(where, is_default=False)
         with bound(where, is_default=True) as other:
             assert other.getsockname()[1] != where.port
-    assert "is taken" in caplog.text
+    assert (
+        f"a free port is used instead of the default: cannot listen on {where}: Address already in use" in caplog.text
+    )
+
+
+def test_the_reason_why_the_default_port_cannot_be_used_is_logged(caplog):
+    with pytest.raises(CannotListen):
+        bound(Endpoint(host="192.0.2.1", port=9644), is_default=True)
+    assert "cannot listen on 192.0.2.1:9644: Cannot assign requested address" in caplog.text
+    assert "taken" not in caplog.text
 
 
 def test_a_broker_process_prints_where_it_serves_http(tmp_path: Path):

@@ -150,11 +150,11 @@ def _stuck() -> str:
 
 
 def bound(wanted: Endpoint, *, is_default: bool) -> socket.socket:
-    """Binds the port. Takes a free one if the default port is in use: several nodes may share a machine."""
+    """Binds the port. Takes a free one if the default port cannot be used: several nodes may share a machine."""
     try:
         return listening(wanted.host, wanted.port)
-    except CannotListen as taken:
+    except CannotListen as refused:
         if not is_default:
             raise
-        logger.warning("HTTP: port %d is taken, so a free one is used (%s)", wanted.port, taken.strerror)
+        logger.warning("HTTP: a free port is used instead of the default: %s", refused.strerror)
     return listening(wanted.host, 0)
