@@ -1,5 +1,5 @@
 # make demo   sets everything up and runs the trucking demo   (DURATION=90: ends after 90 s and checks its results)
-# make test   sets everything up and runs every test
+# make test   sets everything up and runs the tests, without interop, cluster, capture, replay, chaos, fuzz and copiers
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=

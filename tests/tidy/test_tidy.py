@@ -190,6 +190,15 @@ def test_tests_named_by_a_page_exist(path: Path) -> None:
         assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE), f"{file}::{name}"
 
 
+def test_the_first_targets_of_contributing_are_those_that_make_test_runs() -> None:
+    parts = re.search(r"^PARTS := (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)[1].split()
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    listed = re.findall(r"^\| `make ([a-z]+)", text, flags=re.MULTILINE)
+    assert sorted(listed[: len(parts)]) == sorted(parts)
+    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    assert f"`make test` runs the first {numbers[len(parts) - 1]} targets" in text
+
+
 def test_no_file_contains_markers_of_a_merge() -> None:
     texts = [each for folder in ("src", "tests", "docs", "tools") for each in (ROOT / folder).rglob("*.*")]
     texts = [each for each in texts if each.suffix in (".py", ".css", ".js", ".html", ".md")]
