@@ -252,6 +252,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def serve(self) -> None:
         self._go(EARLY)
 
+    def unsent_bytes(self) -> int:
+        return self._link.unsent_bytes()
+
     def abort(self) -> None:
         self._transport.abort()
 

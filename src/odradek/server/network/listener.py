@@ -146,7 +146,7 @@ class ClientListener:
     def _close_idle(self) -> None:
         self.idle_turn += 1
         for connection, unsent_before in list(self._connections.items()):
-            unsent = connection._link.unsent_bytes()  # noqa: SLF001 - the connection counts only what it reads
+            unsent = connection.unsent_bytes()
             if unsent != unsent_before:
                 # The client takes a reply, however slowly.
                 self._connections[connection] = unsent
