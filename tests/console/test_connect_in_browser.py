@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from odradek.client.admin import Admin
-from odradek.connect.plugins import CONNECTORS, plugins
 from odradek.console.connectors.seen import connect_of
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
@@ -75,7 +74,6 @@ def stage(broker: Embedded) -> Iterator[Stage]:
         tab.on("pageerror", lambda error: stage.problems.append(str(error)))
         tab.on("console", lambda said: stage.problems.append(said.text) if said.type == "error" else None)
         tab.on("dialog", lambda dialog: stage.problems.append(f"a dialog: {dialog.message}"))
-        plugins(CONNECTORS)  # loading all of them takes long on a busy machine
         wait_until(lambda: connect_of(console.snapshot), "the console has asked the service")
         yield stage
         browser.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from odradek.connect.catalogue import Catalogue
 from odradek.connect.rest.routes import Api
 from odradek.connect.service.jobs import Ended, Jobs, SparkJobs
 from odradek.connect.service.requests import Requests
@@ -56,10 +57,12 @@ def serving_on(
 ) -> Iterator[tuple[str, Steward]]:
     """The same, with the socket and the place where tasks run."""
     settings = replace(settings, port=listener.getsockname()[1])
+    catalogue = Catalogue()
+    catalogue.prepare()
     steward = Steward(settings, jobs)
     steward.start()
     try:
-        api = Api(Requests(steward), steward.admin.cluster_id())
+        api = Api(Requests(steward), steward.admin.cluster_id(), catalogue)
         with HttpServer(api.application(), settings.host, listener=listener) as server:
             yield server.url, steward
     finally:

@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from odradek import __version__
-from odradek.connect.plugins import CONNECTORS, GROUPS, BrokenPlugin, NoSuchPlugin, any_plugin, plugin, plugins
+from odradek.connect.catalogue import Catalogue
+from odradek.connect.plugins import CONNECTORS, BrokenPlugin, NoSuchPlugin, any_plugin, plugin
 from odradek.connect.rest import loggers, shapes
 from odradek.connect.rest.errors import ERRORS
 from odradek.connect.rest.forwarding import Endpoint, to_the_active
@@ -39,9 +40,10 @@ _NAMED = (b"/connectors/", b"/connector-plugins/", b"/admin/loggers/")
 class Api:
     """The endpoints. `cluster_id` is asked for once, when the service starts."""
 
-    def __init__(self, requests: Requests, cluster_id: str) -> None:
+    def __init__(self, requests: Requests, cluster_id: str, catalogue: Catalogue) -> None:
         self._requests = requests
         self._cluster_id = cluster_id
+        self._catalogue = catalogue
         self._registry = Registry(time.monotonic_ns)
         measure_process(self._registry)
 
@@ -205,9 +207,11 @@ class Api:
     # --- plug-ins
 
     async def list_plugins(self, request: Request) -> Response:
-        groups = [CONNECTORS] if _flag(request, "connectorsOnly", default=True) else [CONNECTORS, *GROUPS]
-        found = [each for group in groups for each in await run_in_threadpool(plugins, group)]
-        return JSONResponse([shapes.plugin_row(each) for each in found])
+        only_connectors = _flag(request, "connectorsOnly", default=True)
+        listed = await run_in_threadpool(self._catalogue.listed)
+        return JSONResponse(
+            [shapes.plugin_row(each) for each in listed if each.group == CONNECTORS or not only_connectors]
+        )
 
     async def plugin_config(self, request: Request) -> Response:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from odradek.connect.catalogue import Listed
 from odradek.connect.options import MASK, Checked, Definition
 from odradek.connect.plugins import Plugin
 from odradek.connect.providers import REFERENCE
@@ -85,7 +86,7 @@ def offset_changes(body: Mapping[str, Any]) -> list[tuple[Partition, Offset | No
     return changes
 
 
-def plugin_row(found: Plugin) -> dict[str, str]:
+def plugin_row(found: Listed) -> dict[str, str]:
     return {"class": found.path, "type": found.kind, "version": found.version}
 
 
