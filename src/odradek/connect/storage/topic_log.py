@@ -104,7 +104,10 @@ class TopicLog:
 
     def catch_up(self) -> None:
         """Applies every entry that was in the topic when this was called. Raises StorageFailed."""
-        ends = self._once_known(self._admin.end_offsets)
+        try:
+            ends = self._once_known(self._admin.end_offsets)
+        except (ClientError, UnknownTopic) as refused:
+            raise StorageFailed(f'reading topic "{self.topic}": {refused}') from refused
         deadline = time.monotonic() + CATCH_UP_S
         while any(self._next[index] < end for index, end in ends.items()):
             if time.monotonic() > deadline:
