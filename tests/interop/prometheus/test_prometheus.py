@@ -286,12 +286,12 @@ def test_full_disk(scene):
 def test_slow_disk(scene):
     victim = scene.partition("flushed").leader
     with meanwhile(flushes_of(scene)):
-        scene.await_quiet("FlushSlow")
+        scene.await_quiet("FlushSlow", "ProduceSlow")
         began = time.time()
         scene.cluster.delay_fsyncs(victim, SLOW_FSYNC_S)
         try:
             instance = scene.cluster.http[victim]
-            scene.expect("a disk whose fsync takes 1.5 s", "FlushSlow", since=began, instance=instance)
+            scene.expect("a disk whose fsync takes 1.5 s", "FlushSlow", "ProduceSlow", since=began, instance=instance)
         finally:
             scene.cluster.delay_fsyncs(victim, 0)
     scene.producer.flush(60)
@@ -310,10 +310,10 @@ def test_broker_without_cpu(scene):
             done.wait(0.3)
 
     with meanwhile(flushes_of(scene)):
-        # The slow disk made it slow, too. Quick requests must outweigh the slow ones.
-        scene.await_quiet("EventLoopSlow", "ProduceSlow", instance=instance)
+        scene.await_quiet("EventLoopSlow", instance=instance)
         with meanwhile(hold_up):
-            scene.expect("a broker that gets no CPU", "EventLoopSlow", "ProduceSlow", instance=instance)
+            # Not always ProduceSlow: a stopped process does not see how long a request waits in the kernel.
+            scene.expect("a broker that gets no CPU", "EventLoopSlow", instance=instance)
     scene.producer.flush(60)
 
 

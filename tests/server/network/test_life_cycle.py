@@ -316,7 +316,7 @@ def test_a_request_that_a_test_delays_is_counted_once(run):
             await client.fetch("t", {0: 0})
             client.send(client.fetch_request("t", {0: 1}, max_wait_ms=60_000, min_bytes=1), 12)
             while not broker.broker.parked_fetches:  # noqa: ASYNC110 (a parked fetch has no event)
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
             produce, fetch = seen.apis[0], seen.apis[1]
             assert (produce.total, produce.without_error, produce.unanswered) == (2, 1, 0)
             assert (fetch.total, fetch.without_error, fetch.unanswered) == (2, 1, 1)
