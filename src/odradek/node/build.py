@@ -24,6 +24,7 @@ from odradek.metadata.image import ControllerRegistration, Listener
 from odradek.monitor.registry import Registry
 from odradek.node.config import Endpoint, NodeConfig, NodeListener
 from odradek.node.format import DirectoryIdentity, open_directory, open_formatted
+from odradek.quorum.roles import Role
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
@@ -125,6 +126,9 @@ class Node:
         """Reasons, as sentences, why clients should not use this node now; empty when it is ready."""
         if self._quorum.leader_id == NO_BROKER:
             return ["this node knows no leader of the metadata quorum"]
+        if self._quorum.core.role in (Role.PROSPECTIVE, Role.CANDIDATE):
+            # It remembers the leader that it has lost until the next one is elected.
+            return ["this node has lost the leader of the metadata quorum, and no other is elected yet"]
         if self._config.is_broker:
             itself = self._broker.image.brokers.get(self._broker.node_id)
             if itself is None or itself.fenced:
