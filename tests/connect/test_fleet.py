@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.connect.service.fleet import Effect, Fleet, Halt, Launch, ListTasks, Phase, RestartPolicy, Tell
 from odradek.connect.storage.configs import Target
 from odradek.connect.storage.statuses import State
@@ -117,6 +119,22 @@ def test_paused_tasks_stop_and_continue_on_resume() -> None:
     fleet.configure("orders", 1, Target.STARTED, POLICY)
     fleet.tick(3.0)
     assert of(Launch, fleet.take()) == [Launch("orders", 0, "run-2")]
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_run_of_a_deleted_connector_ends_after_another_was_created_with_its_name(is_listed: bool) -> None:
+    fleet = fleet_with(1)
+    fleet.run_connected("run-1", 0.0)
+    fleet.remove("orders")
+    fleet.configure("orders", 2, Target.STARTED, POLICY)
+    fleet.tick(1.0)
+    if is_listed:
+        fleet.tasks_listed("orders", 2, 1, 1.0)
+        fleet.tick(1.0)
+    fleet.take()
+    assert not fleet.is_connected("run-1")
+    fleet.run_ended("run-1", STOPPED, 2.0)
+    assert [task.run for task in fleet.connectors["orders"].tasks] == (["run-2"] if is_listed else [])
 
 
 def test_stopped_connector_has_no_tasks() -> None:

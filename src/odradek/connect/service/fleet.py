@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from odradek.base.invariants import invariant
 from odradek.connect.storage.configs import Target
 from odradek.connect.storage.statuses import State
 from odradek.connect.tasks.spec import Ending, Outcome
@@ -262,24 +261,25 @@ class Fleet:
     def _task_of(self, run: str) -> Task | None:
         name, index = self._runs.get(run, ("", 0))
         connector = self.connectors.get(name)
-        if connector is None or run in connector.ending:
+        # The connector may have been deleted, and another one created with its name.
+        if connector is None or run in connector.ending or index >= len(connector.tasks):
             return None
-        return connector.tasks[index]
+        task = connector.tasks[index]
+        return task if task.run == run else None
 
     def run_ended(self, run: str, outcome: Outcome, now: float) -> None:
         if run not in self._runs:
             return
+        task = self._task_of(run)
         name, index = self._runs.pop(run)
         was_halted = run in self._halted
         self._halted.discard(run)
         connector = self.connectors.get(name)
         if connector is None:
             return
-        if run in connector.ending:
-            connector.ending.discard(run)
+        connector.ending.discard(run)
+        if task is None:
             return
-        task = connector.tasks[index]
-        invariant(task.run == run, "a task has one run at a time")
         task.run, task.is_connected = None, False
         if now - task.began_s >= PROVEN_S or outcome.ending is Ending.IDLE:
             task.attempts, task.trace = 0, None
