@@ -219,7 +219,9 @@ class GroupLife(RuleBasedStateMachine):
                     self._behave(person)
             self.story.pass_time(3000)
             group = self.story.shard.groups[GROUP]
-            if group.state is GroupState.STABLE and all(self.people[n].owns for n in behaving):
+            # A member that does not answer any more leaves only when its session has timed out.
+            is_settled = len(group.members) == len(behaving) and all(self.people[n].owns for n in behaving)
+            if group.state is GroupState.STABLE and is_settled:
                 break
         assert group.state is GroupState.STABLE
         owned = [partition for name in behaving for partition in self.people[name].owns]
