@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -20,11 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from odradek.base.errors import KafkaError
 from odradek.monitor.exposition import OPEN_METRICS, TEXT
 from odradek.monitor.registry import Registry
-from odradek.node.build import Node
 from odradek.node.config import NodeConfig
 from odradek.node.http import NodeHttp, bound
 from odradek.node.listeners import Endpoint
-from odradek.quorum.roles import Role
 from odradek.web.listening import CannotListen, listening
 from odradek.web.process_metrics import measure_process
 
@@ -58,13 +55,6 @@ def test_readyz_reports_why_a_node_is_not_ready():
             assert (await client.get("/nothing")).json()["status"] == 404
 
     asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("role", [Role.PROSPECTIVE, Role.CANDIDATE])
-def test_a_node_that_has_lost_the_leader_is_not_ready_although_it_remembers_it(role):
-    node = Node.__new__(Node)
-    node._quorum = SimpleNamespace(leader_id=2, core=SimpleNamespace(role=role))
-    assert node.not_ready() == ["this node has lost the leader of the metadata quorum, and no other is elected yet"]
 
 
 def test_healthz_fails_when_the_event_loop_is_stuck(monkeypatch):

@@ -24,7 +24,6 @@ from odradek.metadata.image import ControllerRegistration, Listener
 from odradek.monitor.registry import Registry
 from odradek.node.config import Endpoint, NodeConfig, NodeListener
 from odradek.node.format import DirectoryIdentity, open_directory, open_formatted
-from odradek.quorum.roles import Role
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
@@ -124,11 +123,12 @@ class Node:
 
     def not_ready(self) -> list[str]:
         """Reasons, as sentences, why clients should not use this node now; empty when it is ready."""
-        if self._quorum.leader_id == NO_BROKER:
+        leader = self._quorum.leader_id
+        if leader == NO_BROKER:
             return ["this node knows no leader of the metadata quorum"]
-        if self._quorum.core.role in (Role.PROSPECTIVE, Role.CANDIDATE):
-            # It remembers the leader that it has lost until the next one is elected.
-            return ["this node has lost the leader of the metadata quorum, and no other is elected yet"]
+        if not self._quorum.core.hears_leader:
+            # Without a majority no other is elected, and a follower returns to its dead leader after each attempt.
+            return [f"node {leader}, the last known leader of the metadata quorum, does not answer this node"]
         if self._config.is_broker:
             itself = self._broker.image.brokers.get(self._broker.node_id)
             if itself is None or itself.fenced:

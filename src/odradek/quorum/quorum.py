@@ -67,6 +67,11 @@ class Quorum:
         return self._replica.state.role
 
     @property
+    def hears_leader(self) -> bool:
+        """This node leads, or its leader answers: the reasons to refuse a pre-vote."""
+        return not self._replica.state.would_vote()
+
+    @property
     def election(self) -> ElectionState:
         return self._replica.election
 
