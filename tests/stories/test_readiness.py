@@ -80,6 +80,7 @@ def three_nodes(folder: Path) -> Iterator[Nodes]:
 def test_the_last_node_is_not_ready_until_a_majority_is_back(tmp_path: Path, survivor_leads: bool) -> None:
     with three_nodes(tmp_path) as nodes:
         leader = nodes.raft(1, "current-leader")
+        assert isinstance(leader, int)
         last = leader if survivor_leads else next(node_id for node_id in IDS if node_id != leader)
         others = [node_id for node_id in IDS if node_id != last]
 
