@@ -105,6 +105,8 @@ def test_an_unreachable_broker_is_reported_in_one_sentence() -> None:
     assert result.exit_code == 4
     assert "no answer from 127.0.0.1:1" in result.output
     assert "odradek up" in result.output
+    assert "-b HOST:PORT,HOST:PORT" in result.output
+    assert "export ODRADEK_BOOTSTRAP=HOST:PORT,HOST:PORT" in result.output
 
 
 def test_a_broker_that_accepts_but_does_not_answer_is_reported_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,3 +36,13 @@ def test_the_next_start_keeps_ports_settings_and_edits(tmp_path: Path) -> None:
         assert edited.read_text() == written
         started_and_stopped(data, "-c", "num.partitions=7")
         assert edited.read_text() == written.replace("num.partitions=5", "num.partitions=7")
+
+
+def test_a_cluster_prints_how_commands_find_it_without_its_first_node(tmp_path: Path) -> None:
+    with held_ports(2) as port:
+        command = [sys.executable, "-m", "odradek.cli", "up", "-n", "2", "--no-console", "--data", str(tmp_path)]
+        with subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True) as up:
+            next(line for line in up.stdout if line.startswith("Odradek is ready"))
+            up.send_signal(signal.SIGINT)
+            said, _ = up.communicate(timeout=60)
+    assert f"\n  export ODRADEK_BOOTSTRAP=127.0.0.1:{port},127.0.0.1:{port + 1}\n" in said

@@ -151,9 +151,11 @@ def require_somebody_there(bootstrap: str) -> None:
 
 
 def fail_unreachable(bootstrap: str, why: str) -> NoReturn:
+    several = "HOST:PORT,HOST:PORT"
     fail(
         f"no answer from {bootstrap} ({why}).\n"
-        "Is a broker running there? Start one with `odradek up`, or name another with -b HOST:PORT.",
+        "Is a broker running there? Start one with `odradek up`. If the cluster has other brokers, name several:\n"
+        f"-b {several}, or export {BOOTSTRAP_VARIABLE}={several}",
         TIMED_OUT,
     )
 

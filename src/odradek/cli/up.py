@@ -12,7 +12,7 @@ import click
 from odradek.cli.imports import uncollected
 from odradek.cli.log_format import log_format_option
 from odradek.cli.reasons import reason
-from odradek.cli.remote import key_value
+from odradek.cli.remote import BOOTSTRAP_VARIABLE, key_value
 from odradek.node.logs import JSON
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ START_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 HOST, PORT = "127.0.0.1", 9092
 # The default replication factor with -n: one node may be lost.
 SEVERAL_COPIES = 3
+EXPORT = f"  export {BOOTSTRAP_VARIABLE}="
 
 
 @click.command("up")
@@ -168,10 +169,13 @@ def _several(
     def log(node_id: int, line: str) -> None:
         click.echo(line if log_format == JSON else f"{node_id} | {line}", err=True)
 
+    def all_ready(servers: str) -> None:
+        if count > 1:
+            click.echo(f"In other terminals, so that commands also work while a node is down:\n{EXPORT}{servers}")
+        console.start(servers)
+
     async def supervise() -> bool:
-        supervisor = Supervisor(
-            nodes, command=command, tell=click.echo, log=log, restart=restart, all_ready=console.start
-        )
+        supervisor = Supervisor(nodes, command=command, tell=click.echo, log=log, restart=restart, all_ready=all_ready)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
         return await supervisor.run()
