@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import struct
 
@@ -15,7 +16,8 @@ from odradek.protocol.messages.p01_fetch import FetchResponse
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.server.api.table import load_apis
-from odradek.server.network.request import Api
+from odradek.server.network.listener import SWEEPS_PER_IDLE_TIME, ConnectionLimits
+from odradek.server.network.request import Api, FrameApi
 from support.data_broker import APIS, DataBroker, batch
 
 
@@ -97,6 +99,36 @@ def test_a_handler_that_fails_closes_only_its_connection(run, caplog):
         caplog.clear()
         run(scenario(handle))
         assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
+@pytest.mark.parametrize("reads_on", [True, False])
+def test_a_handler_that_parks_and_then_fails_loses_its_connection_as_idle_at_the_latest(run, caplog, reads_on):
+    """Its slot stays empty, so that the connection has a request to answer until it is closed as idle."""
+    lost = []
+
+    def parks_and_fails(ctx, frame, position, end):
+        ctx.connection.park(stop_reading=not reads_on, on_lost=lambda: lost.append(ctx.correlation_id))
+        raise RuntimeError("a bug")
+
+    async def scenario():
+        apis = {**APIS, 3: FrameApi(key=3, versions=(0, 13), advertised=(0, 13), handle=parks_and_fails)}
+        async with DataBroker(apis=apis, limits=ConnectionLimits(idle_ms_max=-1)) as broker:
+            broker.create_topic("t")
+            client, other = await broker.connect(), await broker.connect()
+            client.send(client.produce_request("t", batch("before")), 9)
+            client.send(MetadataRequest(), 12)
+            client.send(client.produce_request("t", batch("behind it")), 9)
+            assert (await client.receive(ProduceResponse, 9))[0] == 1
+            for _ in range(SWEEPS_PER_IDLE_TIME + 1):
+                assert (await other.produce("t", batch("other")))[0].error_code == 0
+                broker.listener._close_idle()
+            with contextlib.suppress(ConnectionResetError):
+                assert await client.closed()
+            assert lost == [2]
+            assert broker.partition("t").log.log_end_offset == 1 + SWEEPS_PER_IDLE_TIME + 1
+
+    run(scenario())
+    assert len([record for record in caplog.records if record.exc_info]) == 1
 
 
 def test_a_broken_invariant_stops_the_node(run):
