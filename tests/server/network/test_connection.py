@@ -10,6 +10,7 @@ import contextlib
 import logging
 import socket
 import struct
+from collections.abc import Iterable
 
 import pytest
 
@@ -107,6 +108,13 @@ async def others_are_served(listener: ClientListener) -> None:
     await writer.wait_closed()
 
 
+async def closed(writers: Iterable[asyncio.StreamWriter]) -> None:
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
 async def only_connection(listener: ClientListener) -> ClientConnection:
     await until(lambda: listener.connection_count)
     return next(iter(listener._connections))
@@ -200,6 +208,38 @@ def test_incomplete_requests_share_one_memory_budget(run, caplog):
     with caplog.at_level(logging.INFO):
         run(scenario())
     assert len([line for line in caplog.messages if "incomplete requests already take" in line]) == 1
+
+
+def test_490_announced_requests_refuse_large_requests_of_others_until_they_are_idle(run):
+    """They use up the default budget. A request that arrives in one read is served."""
+    large = bytes(2 * MIB)
+
+    async def refused(listener):
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        with contextlib.suppress(ConnectionError):
+            writer.write(request(1, large))
+            assert await reader.read() == b""
+        await closed([writer])
+
+    async def scenario():
+        async with served(idle_ms_max=-1) as (_, listener, reader, writer):
+            holders = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(490)]
+            for _, holder in holders:
+                holder.write(struct.pack(">i", 100 * MIB))
+            await until(lambda: listener.bytes_in == 4 * len(holders))
+            await until(lambda: listener.connections_lost)
+            await refused(listener)
+            for tag in range(SWEEPS_PER_IDLE_TIME + 1):
+                writer.write(request(tag, b"whole"))
+                await expect(reader, reply(tag, b"whole"))
+                listener._close_idle()
+            await until(lambda: listener.connection_count == 1)
+            assert listener.frame_pool.bytes_in_use == 0
+            writer.write(request(99, large))
+            await expect(reader, reply(99, large))
+            await closed(writer for _, writer in holders)
+
+    run(scenario())
 
 
 def test_replies_keep_the_order_of_requests(run):
