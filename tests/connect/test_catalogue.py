@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odradek.connect.catalogue import Catalogue, Listed
-from odradek.connect.plugins import CONNECTORS, GROUPS, plugins
+from odradek.connect.plugins import CONNECTORS, GROUPS, every_plugin
 
 LIBRARIES = ("pyarrow", "sqlalchemy", "psycopg", "pymysql", "urllib3", "google.protobuf")
 ASKED = f"""
@@ -22,9 +22,9 @@ print([name for name in {LIBRARIES} if name in sys.modules])
 
 def installed_here() -> list[Listed]:
     return [
-        Listed(group=group, path=each.path, kind=each.kind, version=each.version)
+        Listed(group=group, name=each.name, path=each.path, kind=each.kind, version=each.version)
         for group in (CONNECTORS, *GROUPS)
-        for each in plugins(group)
+        for each in every_plugin(group)[0]
     ]
 
 
@@ -49,7 +49,7 @@ def test_a_plugin_that_is_installed_later_and_prints_is_listed(tmp_path: Path, m
     source = "from odradek.connect.connectors.datagen import Datagen\nprint('hello')\nclass Lonely(Datagen): pass\n"
     plugin_in(tmp_path, source)
     monkeypatch.syspath_prepend(tmp_path)
-    lonely = Listed(group=CONNECTORS, path="lonely.Lonely", kind="source", version="1.0")
+    lonely = Listed(group=CONNECTORS, name="lonely", path="lonely.Lonely", kind="source", version="1.0")
     assert set(catalogue.listed()) == {*before, lonely}
     assert "lonely" not in sys.modules
 

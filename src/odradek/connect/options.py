@@ -189,7 +189,11 @@ _KINDS: dict[Any, Literal["STRING", "LONG", "DOUBLE", "BOOLEAN", "LIST", "PASSWO
 
 def _kind(name: str, hint: Any) -> Literal["STRING", "LONG", "DOUBLE", "BOOLEAN", "LIST", "PASSWORD", "PREFIX"]:  # noqa: ANN401
     if hint not in _KINDS:
-        raise TypeError(f"the option {name!r} has the type {hint}; options are str, int, float, bool, list[str], …")
+        told = getattr(hint, "__name__", str(hint))
+        raise TypeError(
+            f"the option {name!r} has the type {told}; an option is str, int, float, bool, list[str], dict[str, str], "
+            "Secret, a Literal of texts, or one of these with `| None`"
+        )
     return _KINDS[hint]
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
+from odradek.base.extras import extra_of
 from odradek.connect.interface import Sink, Source
+from odradek.connect.kafka_classes import PLUGIN_OF
+from odradek.connect.options import definitions
 
 PluginKind = Literal["source", "sink", "converter", "transformation", "predicate"]
 
@@ -32,15 +35,16 @@ class NoSuchPlugin(LookupError):
 
 
 class BrokenPlugin(ImportError):
-    """An entry point whose object cannot be imported."""
+    """An entry point whose object cannot be imported, or is no plug-in."""
+
+
+class MissingLibrary(BrokenPlugin):
+    """A plug-in of Odradek whose libraries an extra installs. It is not broken: it was not asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """`name` is the entry point's name, `path` the full name of its class. Configs may use either.
-
-    A class may have other names in `aliases`, such as the name of the class of Kafka Connect that it stands for.
-    """
+    """`name` is the entry point's name, `path` the full name of its class. Configs may use either."""
 
     name: str
     path: str
@@ -52,29 +56,42 @@ class Plugin:
         return str(getattr(self.loaded, "version", "1.0"))
 
 
-@cache
-def plugins(group: str = CONNECTORS) -> tuple[Plugin, ...]:
-    """All plug-ins of a group. One that cannot be imported does not hide the others."""
-    found = []
+def every_plugin(group: str) -> tuple[list[Plugin], list[BrokenPlugin]]:
+    """All plug-ins of a group, and what is wrong with those that cannot be used: they do not hide the others."""
+    found: dict[str, Plugin] = {}
+    broken: list[BrokenPlugin] = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
-            found.append(_plugin(entry, group))
-        except BrokenPlugin:
-            continue
-    return tuple(found)
+            found.setdefault(_path(entry), _plugin(entry, group))  # a class may have several names
+        except BrokenPlugin as wrong:
+            broken.append(wrong)
+    return list(found.values()), broken
 
 
 def plugin(name: str, group: str = CONNECTORS) -> Plugin:
-    """The plug-in with this name, full class name, last part of it, or alias. Raises NoSuchPlugin."""
+    """The plug-in with this name, full class name, last part of it, or name of Kafka's class. Imports it alone.
+
+    Raises NoSuchPlugin and BrokenPlugin.
+    """
     entries = entry_points(group=group)
-    for entry in entries:
-        path = entry.value.replace(":", ".")
-        if name in (entry.name, path, path.rpartition(".")[2]):
-            return _plugin(entry, group)
-    for each in plugins(group):
-        if name in getattr(each.loaded, "aliases", ()):
-            return each
-    raise NoSuchPlugin(name, group, sorted(entry.name for entry in entries))
+    for same in (
+        [entry for entry in entries if _path(entry) == name],
+        [entry for entry in entries if entry.name == name],
+        [entry for entry in entries if entry.name == PLUGIN_OF.get(name)],
+        [entry for entry in entries if _path(entry).rpartition(".")[2] == name],
+    ):
+        if same:
+            return _plugin(_only(name, same), group)
+    raise NoSuchPlugin(name, group, sorted({entry.name for entry in entries}))
+
+
+def _only(name: str, same: Sequence[EntryPoint]) -> EntryPoint:
+    """Two distributions may have a plug-in of the same name. A config must not get the one that happens to be first."""
+    paths = sorted(set(map(_path, same)))
+    if len(paths) > 1:
+        told = " and ".join(paths)
+        raise BrokenPlugin(f"the name {name!r} stands for {told}; use the full name of the class as connector.class")
+    return same[0]
 
 
 def any_plugin(name: str) -> Plugin:
@@ -85,19 +102,53 @@ def any_plugin(name: str) -> Plugin:
     return plugin(name)
 
 
+def _path(entry: EntryPoint) -> str:
+    return entry.value.replace(":", ".")
+
+
 def _plugin(entry: EntryPoint, group: str) -> Plugin:
+    who = f"the plug-in {entry.name!r} ({entry.value})"
     try:
         loaded = entry.load()
     except (ImportError, AttributeError) as failed:
-        raise BrokenPlugin(f"the plug-in {entry.name!r} ({entry.value}) cannot be imported: {failed}") from failed
-    return Plugin(name=entry.name, path=entry.value.replace(":", "."), kind=_kind(entry, group, loaded), loaded=loaded)
+        if isinstance(failed, ImportError) and entry.value.startswith("odradek.") and (extra := extra_of(failed)):
+            raise MissingLibrary(
+                f"{who} needs {extra[0]}, which is not installed. Install it with: pip install 'odradek[{extra[1]}]'"
+            ) from failed
+        raise BrokenPlugin(f"{who} cannot be imported: {failed}") from failed
+    except Exception as failed:  # the module of a plug-in may raise anything
+        raise BrokenPlugin(f"{who} cannot be imported: {type(failed).__name__}: {failed}") from failed
+    kind = _kind(loaded, group)
+    if kind is None:
+        raise BrokenPlugin(
+            f"{who} is neither a Source nor a Sink; decorate a function with @source(Config) or @sink(Config)"
+        )
+    if wrong := _missing_methods(loaded) or _wrong_options(loaded):
+        raise BrokenPlugin(f"{who} {wrong}")
+    return Plugin(name=entry.name, path=_path(entry), kind=kind, loaded=loaded)
 
 
-def _kind(entry: EntryPoint, group: str, loaded: object) -> PluginKind:
+def _kind(loaded: object, group: str) -> PluginKind | None:
     if group in GROUPS:
         return GROUPS[group]
     if isinstance(loaded, type) and issubclass(loaded, Source):
         return "source"
     if isinstance(loaded, type) and issubclass(loaded, Sink):
         return "sink"
-    raise BrokenPlugin(f"the plug-in {entry.name!r} ({entry.value}) is neither a Source nor a Sink")
+    return None
+
+
+def _missing_methods(loaded: object) -> str | None:
+    missing: Iterable[str] = getattr(loaded, "__abstractmethods__", ())
+    return f"is incomplete: it has no method {' and no method '.join(sorted(missing))}" if missing else None
+
+
+def _wrong_options(loaded: object) -> str | None:
+    config = getattr(loaded, "Config", None)
+    if not isinstance(config, type) or not dataclasses.is_dataclass(config):
+        return "has no options: set its attribute Config to a dataclass"
+    try:
+        definitions(config)
+    except (TypeError, NameError) as wrong:
+        return f"cannot be used: {wrong}"
+    return None

@@ -21,7 +21,6 @@ class AvroConverter:
     """Avro in Confluent's framing with `schema.registry.url`, or plain bodies with `schema`."""
 
     Config: ClassVar[type] = RegistryOptions
-    aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.avro.AvroConverter",)
 
     def __init__(self, config: RegistryOptions, *, is_key: bool) -> None:
         one_of(config)

@@ -37,7 +37,6 @@ class JsonConverter:
     """JSON with Kafka Connect's schema in every record; `schemas.enable=false` is JSON alone."""
 
     Config: ClassVar[type] = JsonOptions
-    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.json.JsonConverter",)
 
     def __init__(self, config: JsonOptions, *, is_key: bool) -> None:  # noqa: ARG002 (the protocol of converters)
         self._enveloped = config.schemas_enable

@@ -44,7 +44,6 @@ class JsonSchemaConverter:
     """JSON in Confluent's framing: the id of its JSON Schema, then the value."""
 
     Config: ClassVar[type] = JsonSchemaOptions
-    aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.json.JsonSchemaConverter",)
 
     def __init__(self, config: JsonSchemaOptions, *, is_key: bool) -> None:
         if not config.schema_registry_url or config.schema is not None:

@@ -32,7 +32,6 @@ class StringConverter:
     """Text. Other values are written as text, too; it is read as text."""
 
     Config: ClassVar[type] = StringOptions
-    aliases: ClassVar[tuple[str, ...]] = (f"{KAFKA}storage.StringConverter",)
 
     def __init__(self, config: StringOptions, *, is_key: bool) -> None:  # noqa: ARG002 (the protocol of converters)
         self._encoding = config.converter_encoding
@@ -59,7 +58,6 @@ class ByteArrayConverter:
     """Bytes, as they are."""
 
     Config: ClassVar[type] = NoOptions
-    aliases: ClassVar[tuple[str, ...]] = (f"{KAFKA}converters.ByteArrayConverter",)
 
     def __init__(self, config: NoOptions, *, is_key: bool) -> None:
         pass
@@ -110,37 +108,37 @@ class _Packed:
 class ShortConverter(_Packed):
     """Integers of 16 bits."""
 
-    schema, packing, aliases = INT16, struct.Struct(">h"), (f"{KAFKA}converters.ShortConverter",)
+    schema, packing = INT16, struct.Struct(">h")
 
 
 class IntegerConverter(_Packed):
     """Integers of 32 bits."""
 
-    schema, packing, aliases = INT32, struct.Struct(">i"), (f"{KAFKA}converters.IntegerConverter",)
+    schema, packing = INT32, struct.Struct(">i")
 
 
 class LongConverter(_Packed):
     """Integers of 64 bits."""
 
-    schema, packing, aliases = INT64, struct.Struct(">q"), (f"{KAFKA}converters.LongConverter",)
+    schema, packing = INT64, struct.Struct(">q")
 
 
 class FloatConverter(_Packed):
     """Floating point numbers of 32 bits."""
 
-    schema, packing, aliases = FLOAT32, struct.Struct(">f"), (f"{KAFKA}converters.FloatConverter",)
+    schema, packing = FLOAT32, struct.Struct(">f")
 
 
 class DoubleConverter(_Packed):
     """Floating point numbers of 64 bits."""
 
-    schema, packing, aliases = FLOAT64, struct.Struct(">d"), (f"{KAFKA}converters.DoubleConverter",)
+    schema, packing = FLOAT64, struct.Struct(">d")
 
 
 class BooleanConverter(_Packed):
     """Booleans, one byte."""
 
-    schema, packing, aliases = BOOLEAN, struct.Struct(">?"), (f"{KAFKA}converters.BooleanConverter",)
+    schema, packing = BOOLEAN, struct.Struct(">?")
 
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
         if data is not None and data not in (b"\0", b"\1"):
@@ -152,7 +150,6 @@ class SimpleHeaderConverter:
     """Headers as text, from which numbers, booleans, times, arrays and maps are recognised."""
 
     Config: ClassVar[type] = NoOptions
-    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
 
     def __init__(self, config: NoOptions, *, is_key: bool) -> None:
         pass

@@ -43,7 +43,6 @@ class ProtobufConverter:
     """Messages in Confluent's framing with `schema.registry.url`, or plain ones with `descriptor.file`."""
 
     Config: ClassVar[type] = ProtobufOptions
-    aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.protobuf.ProtobufConverter",)
 
     def __init__(self, config: ProtobufOptions, *, is_key: bool) -> None:
         if config.schema is not None:

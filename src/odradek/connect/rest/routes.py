@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from odradek import __version__
 from odradek.connect.catalogue import Catalogue
+from odradek.connect.kafka_classes import PLUGIN_OF
 from odradek.connect.plugins import CONNECTORS, BrokenPlugin, NoSuchPlugin, any_plugin, plugin
 from odradek.connect.rest import loggers, shapes
 from odradek.connect.rest.errors import ERRORS
@@ -208,9 +209,10 @@ class Api:
 
     async def list_plugins(self, request: Request) -> Response:
         only_connectors = _flag(request, "connectorsOnly", default=True)
+        named = _flag(request, "names")  # not part of Kafka Connect, whose plug-ins have no short names
         listed = await run_in_threadpool(self._catalogue.listed)
         return JSONResponse(
-            [shapes.plugin_row(each) for each in listed if each.group == CONNECTORS or not only_connectors]
+            [shapes.plugin_row(each, named=named) for each in listed if each.group == CONNECTORS or not only_connectors]
         )
 
     async def plugin_config(self, request: Request) -> Response:
@@ -227,7 +229,8 @@ class Api:
             found = await run_in_threadpool(plugin, given.get("connector.class", wanted))
         except (NoSuchPlugin, BrokenPlugin) as missing:
             raise Refused(500, str(missing)) from None
-        if wanted not in (found.name, found.path, found.path.rpartition(".")[2]):
+        names = (found.name, found.path, found.path.rpartition(".")[2])
+        if wanted not in names and PLUGIN_OF.get(wanted) != found.name:
             raise Refused(400, f"Included connector type {found.path} does not match request type {wanted}")
         result = await run_in_threadpool(validated, {"connector.class": wanted, **given})
         return JSONResponse(shapes.validation(result))

@@ -86,8 +86,9 @@ def offset_changes(body: Mapping[str, Any]) -> list[tuple[Partition, Offset | No
     return changes
 
 
-def plugin_row(found: Listed) -> dict[str, str]:
-    return {"class": found.path, "type": found.kind, "version": found.version}
+def plugin_row(found: Listed, *, named: bool) -> dict[str, str]:
+    row = {"class": found.path, "type": found.kind, "version": found.version}
+    return {**row, "name": found.name} if named else row
 
 
 def definitions(kind: Plugin) -> list[dict[str, Any]]:

@@ -21,7 +21,6 @@ from odradek.connect.transforms.parts import (
     as_map,
     as_struct,
     field_value,
-    kafka_names,
     plain_struct,
 )
 from odradek.connect.values import LOGICAL, to_plain
@@ -108,11 +107,11 @@ def _pair(text: str) -> tuple[str | None, Kind]:
 
 
 class CastKey(OnKey, Cast):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("Cast$Key")
+    """Kafka's `Cast$Key`."""
 
 
 class CastValue(OnValue, Cast):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("Cast$Value")
+    """Kafka's `Cast$Value`."""
 
 
 def cast(schema: Schema | None, value: Any, target: Kind) -> Any:  # noqa: ANN401

@@ -19,7 +19,6 @@ from odradek.connect.transforms.parts import (
     as_map,
     as_struct,
     field_value,
-    kafka_names,
     plain_struct,
 )
 from odradek.connect.values import moment_of
@@ -64,11 +63,11 @@ class ExtractField(OnPart):
 
 
 class ExtractFieldKey(OnKey, ExtractField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("ExtractField$Key")
+    """Kafka's `ExtractField$Key`."""
 
 
 class ExtractFieldValue(OnValue, ExtractField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("ExtractField$Value")
+    """Kafka's `ExtractField$Value`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +92,11 @@ class HoistField(OnPart):
 
 
 class HoistFieldKey(OnKey, HoistField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("HoistField$Key")
+    """Kafka's `HoistField$Key`."""
 
 
 class HoistFieldValue(OnValue, HoistField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("HoistField$Value")
+    """Kafka's `HoistField$Value`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +177,11 @@ class InsertField(OnPart):
 
 
 class InsertFieldKey(OnKey, InsertField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("InsertField$Key")
+    """Kafka's `InsertField$Key`."""
 
 
 class InsertFieldValue(OnValue, InsertField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("InsertField$Value")
+    """Kafka's `InsertField$Value`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,11 +238,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 class ReplaceFieldKey(OnKey, ReplaceField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("ReplaceField$Key")
+    """Kafka's `ReplaceField$Key`."""
 
 
 class ReplaceFieldValue(OnValue, ReplaceField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("ReplaceField$Value")
+    """Kafka's `ReplaceField$Value`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +254,6 @@ class ValueToKey:
     """Makes a key of fields of the value."""
 
     Config: ClassVar[type] = ValueToKeyOptions
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("ValueToKey")
 
     def __init__(self, config: ValueToKeyOptions) -> None:
         self._fields = config.fields
@@ -311,8 +309,8 @@ class SetSchemaMetadata(OnPart):
 
 
 class SetSchemaMetadataKey(OnKey, SetSchemaMetadata):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("SetSchemaMetadata$Key")
+    """Kafka's `SetSchemaMetadata$Key`."""
 
 
 class SetSchemaMetadataValue(OnValue, SetSchemaMetadata):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("SetSchemaMetadata$Value")
+    """Kafka's `SetSchemaMetadata$Value`."""

@@ -17,7 +17,6 @@ from odradek.connect.transforms.parts import (
     as_map,
     as_struct,
     field_value,
-    kafka_names,
     plain_struct,
 )
 
@@ -93,8 +92,8 @@ class Flatten(OnPart):
 
 
 class FlattenKey(OnKey, Flatten):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("Flatten$Key")
+    """Kafka's `Flatten$Key`."""
 
 
 class FlattenValue(OnValue, Flatten):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("Flatten$Value")
+    """Kafka's `Flatten$Value`."""

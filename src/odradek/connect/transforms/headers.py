@@ -18,7 +18,6 @@ from odradek.connect.transforms.parts import (
     as_map,
     as_struct,
     field_value,
-    kafka_names,
     plain_struct,
 )
 
@@ -32,7 +31,6 @@ class DropHeaders:
     """Removes headers."""
 
     Config: ClassVar[type] = DropHeadersOptions
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("DropHeaders")
 
     def __init__(self, config: DropHeadersOptions) -> None:
         self._names = frozenset(config.headers)
@@ -53,7 +51,6 @@ class InsertHeader:
     """Adds a header with a constant."""
 
     Config: ClassVar[type] = InsertHeaderOptions
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("InsertHeader")
 
     def __init__(self, config: InsertHeaderOptions) -> None:
         schema, value = parsed_literal(config.value_literal)
@@ -109,8 +106,8 @@ class HeaderFrom(OnPart):
 
 
 class HeaderFromKey(OnKey, HeaderFrom):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("HeaderFrom$Key")
+    """Kafka's `HeaderFrom$Key`."""
 
 
 class HeaderFromValue(OnValue, HeaderFrom):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("HeaderFrom$Value")
+    """Kafka's `HeaderFrom$Value`."""

@@ -19,7 +19,6 @@ from odradek.connect.transforms.parts import (
     as_map,
     as_struct,
     field_value,
-    kafka_names,
 )
 
 _BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32}
@@ -93,8 +92,8 @@ def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:  # no
 
 
 class MaskFieldKey(OnKey, MaskField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("MaskField$Key")
+    """Kafka's `MaskField$Key`."""
 
 
 class MaskFieldValue(OnValue, MaskField):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("MaskField$Value")
+    """Kafka's `MaskField$Value`."""

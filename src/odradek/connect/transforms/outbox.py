@@ -82,7 +82,6 @@ class EventRouter:
     """Routes the rows of an outbox table. Deletes are dropped, and records that are no change events stay."""
 
     Config: ClassVar[type] = EventRouterOptions
-    aliases: ClassVar[tuple[str, ...]] = ("io.debezium.transforms.outbox.EventRouter",)
 
     def __init__(self, config: EventRouterOptions) -> None:
         self._config = config

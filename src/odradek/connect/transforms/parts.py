@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +17,6 @@ class CannotTransform(ValueError):
     """A record that a transform cannot change."""
 
 
-def kafka_names(name: str) -> tuple[str, ...]:
-    """The names of one of Kafka's classes in configs: `InsertField$Value`, also with its package."""
-    return (f"org.apache.kafka.connect.transforms.{name}", name)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NullOptions:
     replace_null_with_default: bool = option(
@@ -28,17 +24,17 @@ class NullOptions:
     )
 
 
-class OnPart:
+class OnPart(ABC):
     """A transform of one part of a record. The subclasses for keys and for values say which part."""
 
-    def schema_of(self, record: Record) -> Schema | None:
-        raise NotImplementedError
+    @abstractmethod
+    def schema_of(self, record: Record) -> Schema | None: ...
 
-    def value_of(self, record: Record) -> Any:  # noqa: ANN401
-        raise NotImplementedError
+    @abstractmethod
+    def value_of(self, record: Record) -> Any: ...  # noqa: ANN401
 
-    def changed(self, record: Record, schema: Schema | None, value: object, **more: Any) -> Record:  # noqa: ANN401
-        raise NotImplementedError
+    @abstractmethod
+    def changed(self, record: Record, schema: Schema | None, value: object, **more: Any) -> Record: ...  # noqa: ANN401
 
 
 class OnKey(OnPart):

@@ -10,10 +10,6 @@ from odradek.connect.records import Record
 from odradek.connect.transforms.java_regex import is_java_pattern, java_pattern
 
 
-def _names(name: str) -> tuple[str, ...]:
-    return (f"org.apache.kafka.connect.transforms.predicates.{name}", name)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNameMatchesOptions:
     pattern: str = option("A regular expression for the whole topic.", check=is_java_pattern)
@@ -23,7 +19,6 @@ class TopicNameMatches:
     """Holds for records whose topic matches a pattern."""
 
     Config: ClassVar[type] = TopicNameMatchesOptions
-    aliases: ClassVar[tuple[str, ...]] = _names("TopicNameMatches")
 
     def __init__(self, config: TopicNameMatchesOptions) -> None:
         self._pattern = java_pattern(config.pattern)
@@ -41,7 +36,6 @@ class HasHeaderKey:
     """Holds for records that have a header of this name."""
 
     Config: ClassVar[type] = HasHeaderKeyOptions
-    aliases: ClassVar[tuple[str, ...]] = _names("HasHeaderKey")
 
     def __init__(self, config: HasHeaderKeyOptions) -> None:
         self._name = config.name
@@ -59,7 +53,6 @@ class RecordIsTombstone:
     """Holds for records without a value."""
 
     Config: ClassVar[type] = RecordIsTombstoneOptions
-    aliases: ClassVar[tuple[str, ...]] = _names("RecordIsTombstone")
 
     def __init__(self, config: RecordIsTombstoneOptions) -> None:
         pass

@@ -9,7 +9,7 @@ from odradek.connect.options import option
 from odradek.connect.records import Record
 from odradek.connect.transforms.java_dates import DateFormat, is_date_format
 from odradek.connect.transforms.java_regex import is_java_pattern, java_pattern, java_replacement
-from odradek.connect.transforms.parts import CannotTransform, kafka_names
+from odradek.connect.transforms.parts import CannotTransform
 from odradek.connect.values import moment_of
 
 
@@ -23,7 +23,6 @@ class RegexRouter:
     """Renames the topic by a regular expression."""
 
     Config: ClassVar[type] = RegexRouterOptions
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("RegexRouter")
 
     def __init__(self, config: RegexRouterOptions) -> None:
         self._pattern = java_pattern(config.regex)
@@ -52,7 +51,6 @@ class TimestampRouter:
     """Puts the record's timestamp into the topic."""
 
     Config: ClassVar[type] = TimestampRouterOptions
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("TimestampRouter")
 
     def __init__(self, config: TimestampRouterOptions) -> None:
         self._topic = config.topic_format
@@ -74,7 +72,6 @@ class Filter:
     """Drops all records. Its predicate says which of them it sees."""
 
     Config: ClassVar[type] = FilterOptions
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("Filter")
 
     def __init__(self, config: FilterOptions) -> None:
         pass

@@ -33,7 +33,6 @@ from odradek.connect.transforms.parts import (
     as_map,
     as_struct,
     field_value,
-    kafka_names,
     plain_struct,
 )
 from odradek.connect.values import EPOCH, WrongType, milliseconds, moment_of
@@ -184,8 +183,8 @@ _FROM_MS: dict[str, Callable[[int], int]] = {
 
 
 class TimestampConverterKey(OnKey, TimestampConverter):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("TimestampConverter$Key")
+    """Kafka's `TimestampConverter$Key`."""
 
 
 class TimestampConverterValue(OnValue, TimestampConverter):
-    aliases: ClassVar[tuple[str, ...]] = kafka_names("TimestampConverter$Value")
+    """Kafka's `TimestampConverter$Value`."""

@@ -95,7 +95,6 @@ class ExtractNewRecordState:
     """Unwraps change events. Other records stay as they are."""
 
     Config: ClassVar[type] = ExtractNewRecordStateOptions
-    aliases: ClassVar[tuple[str, ...]] = ("io.debezium.transforms.ExtractNewRecordState",)
 
     def __init__(self, config: ExtractNewRecordStateOptions) -> None:
         self._config = config

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from odradek.client.records import ClientError
 from odradek.connect.connectors.mirror.compacted import CompactedTopic
-from odradek.connect.connectors.mirror.config import MM2, MirrorCheckpointConfig
+from odradek.connect.connectors.mirror.config import MirrorCheckpointConfig
 from odradek.connect.connectors.mirror.formats import Checkpoint, OffsetSync
 from odradek.connect.connectors.mirror.topics import create_compacted, source_admin, target_admin
 from odradek.connect.connectors.mirror.translation import Translation
@@ -24,7 +24,6 @@ class MirrorCheckpoints(Source[MirrorCheckpointConfig]):
     """Each group is a partition. Nothing is remembered in its offset: checkpoints are in their own topic."""
 
     Config: ClassVar[type] = MirrorCheckpointConfig
-    aliases: ClassVar[tuple[str, ...]] = (f"{MM2}.MirrorCheckpointConnector",)
     converter: ClassVar[str] = "bytes"
 
     def __init__(self, config: MirrorCheckpointConfig, clock: Callable[[], float] = time.monotonic) -> None:

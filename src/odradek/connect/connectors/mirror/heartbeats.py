@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from odradek.connect.connectors.mirror.config import MM2, MirrorHeartbeatConfig
+from odradek.connect.connectors.mirror.config import MirrorHeartbeatConfig
 from odradek.connect.connectors.mirror.formats import Heartbeat
 from odradek.connect.connectors.mirror.names import HEARTBEATS
 from odradek.connect.connectors.mirror.topics import create_compacted, target_admin
@@ -18,7 +18,6 @@ WAIT_S = 0.1
 
 class MirrorHeartbeats(Source[MirrorHeartbeatConfig]):
     Config: ClassVar[type] = MirrorHeartbeatConfig
-    aliases: ClassVar[tuple[str, ...]] = (f"{MM2}.MirrorHeartbeatConnector",)
     converter: ClassVar[str] = "bytes"
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from confluent_kafka import Message
 
-from odradek.connect.connectors.mirror.config import MM2, MirrorSourceConfig
+from odradek.connect.connectors.mirror.config import MirrorSourceConfig
 from odradek.connect.connectors.mirror.intake import Intake, Place
 from odradek.connect.connectors.mirror.syncs import SyncWriter
 from odradek.connect.connectors.mirror.topics import MirroredTopics, create_compacted, source_admin, target_admin
@@ -29,7 +29,6 @@ class MirrorSource(Source[MirrorSourceConfig]):
     """
 
     Config: ClassVar[type] = MirrorSourceConfig
-    aliases: ClassVar[tuple[str, ...]] = (f"{MM2}.MirrorSourceConnector",)
     converter: ClassVar[str] = "bytes"
 
     def __init__(self, config: MirrorSourceConfig, clock: Callable[[], float] = time.monotonic) -> None:

@@ -57,10 +57,6 @@ class MysqlCdc(Source[MysqlCdcConfig]):
     """
 
     Config: ClassVar[type] = MysqlCdcConfig
-    aliases: ClassVar[tuple[str, ...]] = (
-        "io.debezium.connector.mysql.MySqlConnector",
-        "io.debezium.connector.mariadb.MariaDbConnector",
-    )
 
     def __init__(self, config: MysqlCdcConfig) -> None:
         super().__init__(config)
