@@ -23,7 +23,7 @@ from support.waiting import wait_until
 
 RECORDS = 100
 # Older than the ten samples of the log end: a consumer that was at one of them counts as caught up.
-LONG_AGO_MS = 600_000
+WRITTEN_MS = int(time.time() * 1000) - 600_000
 
 
 class Groups:
@@ -31,10 +31,10 @@ class Groups:
         quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin, self._producer = AdminClient(quiet), Producer(quiet)
 
-    def topic(self, name: str, *, ago_ms: int = LONG_AGO_MS) -> None:
+    def topic(self, name: str) -> None:
         self._admin.create_topics([NewTopic(name, 1, 1)])[name].result()
         for _ in range(RECORDS):
-            self._producer.produce(name, b"x", timestamp=int(time.time() * 1000) - ago_ms)
+            self._producer.produce(name, b"x", timestamp=WRITTEN_MS)
         self._producer.flush()
 
     def commit(self, group: str, *offsets: int) -> None:
@@ -79,11 +79,20 @@ def test_a_group_that_stopped_long_ago_exits_with_2(broker: Embedded) -> None:
     code, [row] = lag(broker, "stopped", "--partitions")
     assert code == 2
     assert (row["partition"], row["lag"], row["status"], row["catch_up_seconds"]) == (0, 80, "STOP", None)
-    assert LONG_AGO_MS / 1000 <= float(str(row["seconds"])) < 2 * LONG_AGO_MS / 1000
+
+
+def test_seconds_of_lag_are_the_age_of_the_first_record_that_was_not_read(broker: Embedded) -> None:
+    """Also of a group that has read nothing. Before those records the log was empty for as long as one looks back."""
+    Groups(broker.bootstrap_servers).commit("nothing-read", 0)
+    for group in ("stopped", "nothing-read"):
+        asked_s = time.time()
+        _, [row] = lag(broker, group)
+        age_s = float(str(row["seconds"]))
+        assert 0.98 * (asked_s - WRITTEN_MS / 1000) < age_s < 1.02 * (time.time() - WRITTEN_MS / 1000)
 
 
 def test_the_exit_code_is_that_of_the_worst_group(broker: Embedded) -> None:
-    code, rows = lag(broker)
+    code, rows = lag(broker, "done", "stopped")
     assert code == 2
     assert [(row["group"], row["status"]) for row in rows] == [("done", "OK"), ("stopped", "STOP")]
 

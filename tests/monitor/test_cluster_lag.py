@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odradek.base import limits
 from odradek.monitor.lag.cluster_lag import ClusterLag
 from odradek.monitor.lag.evaluation import Commit, Status, Window
-from odradek.monitor.lag.log_ends import TopicEnds
+from odradek.monitor.lag.log_ends import TopicEnds, Undated
 from odradek.monitor.lag.settings import LagSettings
 from odradek.monitor.lag.windows import Positions, TopicCommits
 
@@ -185,6 +185,19 @@ def test_samples_from_before_the_start_make_the_history_longer() -> None:
     ends.add(1, {0: 300}, NOW)
     ends.begin_with([NOW - 60_000, NOW - 30_000, NOW + 1], [[100], [200], [250]])
     assert ends.age(0, 150, NOW) == (45.0, False)
+
+
+def test_an_age_between_samples_that_are_far_apart_can_be_dated() -> None:
+    ends = TopicEnds(intervals=10)
+    ends.add(1, {0: 300}, NOW)
+    ends.begin_with([NOW - 120_000, NOW - 60_000, NOW - 58_000], [[100], [100], [200]])
+    behind = {(0, 100), (0, 200), (0, 300), (1, 5)}
+    assert ends.undated(behind, NOW) == [Undated(partition=0, offset=200, before_ms=NOW - 58_000, after_ms=NOW)]
+    ends.date(0, 200, NOW - 7_000)
+    assert ends.undated(behind, NOW) == []
+    assert ends.age(0, 200, NOW + 1_000) == (8.0, False)
+    ends.undated({(0, 100)}, NOW)
+    assert ends.age(0, 200, NOW) == (58.0, False), "the date of an offset that no group has is forgotten"
 
 
 def test_a_log_that_lost_records_keeps_an_ascending_history() -> None:

@@ -86,16 +86,18 @@ class ClusterClient:
 
     def log_ends(self, leaders: Mapping[Place, int]) -> dict[Place, int]:
         """A leader that does not answer costs one timeout; its partitions are missing."""
-        return {place: end for place, end in self._listed(leaders, LATEST_MS) if end >= 0}
+        latest = dict.fromkeys(leaders, LATEST_MS)
+        return {place: end for place, end in self._listed(leaders, latest) if end >= 0}
 
-    def log_ends_at(self, leaders: Mapping[Place, int], at_ms: int) -> dict[Place, int | None]:
-        """The log ends at a time in the past, by the timestamps of records. None: there is no later record."""
+    def log_ends_at(self, leaders: Mapping[Place, int], at_ms: Mapping[Place, int]) -> dict[Place, int | None]:
+        """The log ends at times in the past, by the timestamps of records. None: there is no later record."""
         return {place: offset if offset >= 0 else None for place, offset in self._listed(leaders, at_ms)}
 
-    def _listed(self, leaders: Mapping[Place, int], at_ms: int) -> Iterator[tuple[Place, int]]:
+    def _listed(self, leaders: Mapping[Place, int], at_ms: Mapping[Place, int]) -> Iterator[tuple[Place, int]]:
         for places in _by_leader(leaders):
             for first in range(0, len(places), PARTITIONS_PER_REQUEST):
-                asked = [TopicPartition(*place, at_ms) for place in places[first : first + PARTITIONS_PER_REQUEST]]
+                some = places[first : first + PARTITIONS_PER_REQUEST]
+                asked = [TopicPartition(*place, at_ms[place]) for place in some]
                 try:
                     answers = self._asking.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
                 except KafkaException:

@@ -14,7 +14,7 @@ from odradek.monitor.lag.cluster_lag import ClusterLag, GroupLag, GroupSummary
 from odradek.monitor.lag.settings import LagSettings
 from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout, Place, Records
 from odradek.watch.commit_records import Assigned, Commits, GroupDeleted, GroupEvent, OffsetDeleted, group_events
-from odradek.watch.past_ends import past_ends
+from odradek.watch.past_ends import dates, past_ends
 
 logger = logging.getLogger(__name__)
 
@@ -206,6 +206,10 @@ class WatchedCluster:
         with self._lock:
             for topic, (times_ms, rows) in history.items():
                 self._lag.past_log_ends(topic, times_ms, rows)
+            undated = self._lag.undated(now_ms())
+        for (topic, partition), offset, at_ms in dates(client, leaders, undated):
+            with self._lock:
+                self._lag.date(topic, partition, offset, at_ms)
 
     def _take(self, runs: Iterable[Records]) -> None:
         at_ms = now_ms()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.monitor.lag.evaluation import Commit, Status, group_status, partition_status
-from odradek.monitor.lag.log_ends import UNKNOWN_END, Age, TopicEnds
+from odradek.monitor.lag.log_ends import UNKNOWN_END, Age, TopicEnds, Undated
 from odradek.monitor.lag.settings import LagSettings
 from odradek.monitor.lag.trend import change_per_second, seconds_to_catch_up
 from odradek.monitor.lag.windows import NO_OFFSET, Positions, TopicCommits
@@ -113,6 +113,11 @@ class ClusterLag:
         """Samples from before the first call of `log_ends`, oldest first."""
         if topic in self._topics:
             self._topics[topic].begin_with(times_ms, rows)
+
+    def date(self, topic: str, partition: int, offset: int, at_ms: int) -> None:
+        """`offset` was the end until then: an answer to `undated`."""
+        if topic in self._topics:
+            self._topics[topic].date(partition, offset, at_ms)
 
     def topic_deleted(self, topic: str) -> None:
         self._topics.pop(topic, None)
@@ -251,6 +256,17 @@ class ClusterLag:
             for partition, _ in self._lags(topic, commits)
         }
         return list(behind)
+
+    def undated(self, now_ms: int) -> dict[str, list[Undated]]:
+        """By topic, the committed offsets whose age the samples of log ends do not tell well enough."""
+        behind: dict[str, set[tuple[int, int]]] = {topic: set() for topic in self._topics}
+        for group in self._groups.values():
+            for topic, commits in group.topics.items():
+                behind.setdefault(topic, set()).update(
+                    (partition, commits.newest[partition]) for partition, _ in self._lags(topic, commits)
+                )
+        found = {topic: self._topics[topic].undated(behind[topic], now_ms) for topic in self._topics}
+        return {topic: each for topic, each in found.items() if each}
 
     # Evaluation
 

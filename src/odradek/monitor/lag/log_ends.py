@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.base import limits
 
 UNKNOWN_END = -1
+# An age may be wrong by the time between two samples. A pair is near enough below this share of the age.
+GAP_SHARE_MAX = 0.05
 
 
 class Age(NamedTuple):
@@ -18,6 +20,15 @@ class Age(NamedTuple):
     seconds: float
     # The history does not reach back far enough: the true age is larger.
     is_minimum: bool
+
+
+class Undated(NamedTuple):
+    """An offset that was the end at `before_ms`, and no longer at `after_ms`."""
+
+    partition: int
+    offset: int
+    before_ms: int
+    after_ms: int
 
 
 class TopicEnds:
@@ -29,6 +40,8 @@ class TopicEnds:
         # Rows of the history: a time, and the ends of all partitions at that time. Both ascend.
         self._times_ms: list[int] = []
         self._rows: list[array[int]] = []
+        # When an offset of a partition stopped being the end, where the samples are too far apart to say it.
+        self._dates_ms: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self.newest)
@@ -77,13 +90,34 @@ class TopicEnds:
         """The time since `offset` was the end: zero at the end, otherwise interpolated between two samples."""
         if partition >= len(self) or offset >= self.newest[partition]:
             return Age(0.0, is_minimum=False)
-        after = bisect_right(range(len(self._rows)), offset, key=lambda row: self._end_in(row, partition))
+        if (dated_ms := self._dates_ms.get((partition, offset))) is not None:
+            return Age(max(now_ms - dated_ms, 0) / 1000, is_minimum=False)
+        after = self._first_after(partition, offset)
         before_end = self._end_in(after - 1, partition) if after else UNKNOWN_END
         if before_end == UNKNOWN_END:
             return Age(max(now_ms - self._times_ms[after], 0) / 1000, is_minimum=True)
         before_ms, after_ms = self._times_ms[after - 1], self._times_ms[after]
         share = (offset - before_end) / (self._end_in(after, partition) - before_end)
         return Age(max(now_ms - before_ms - share * (after_ms - before_ms), 0) / 1000, is_minimum=False)
+
+    def undated(self, behind: Collection[tuple[int, int]], now_ms: int) -> list[Undated]:
+        """Those of these partitions and offsets whose age is uncertain. Forgets the dates of all others."""
+        self._dates_ms = {place: at_ms for place, at_ms in self._dates_ms.items() if place in behind}
+        found = []
+        for partition, offset in behind:
+            if (partition, offset) in self._dates_ms or not self.knows(partition) or offset >= self.newest[partition]:
+                continue
+            after = self._first_after(partition, offset)
+            if not after or self._end_in(after - 1, partition) == UNKNOWN_END:
+                continue
+            before_ms, after_ms = self._times_ms[after - 1], self._times_ms[after]
+            if after_ms - before_ms > GAP_SHARE_MAX * (now_ms - before_ms):
+                found.append(Undated(partition=partition, offset=offset, before_ms=before_ms, after_ms=after_ms))
+        return found
+
+    def date(self, partition: int, offset: int, at_ms: int) -> None:
+        """`offset` was the end until then."""
+        self._dates_ms[partition, offset] = at_ms
 
     def at(self, partition: int, time_ms: int) -> int:
         """The end at a time, interpolated; before the first sample, the end of that sample."""
@@ -97,12 +131,17 @@ class TopicEnds:
         before_ms, after_ms = self._times_ms[after - 1], self._times_ms[after]
         return before + round((time_ms - before_ms) / (after_ms - before_ms) * (later - before))
 
+    def _first_after(self, partition: int, offset: int) -> int:
+        """The first row in which the end is behind `offset`."""
+        return bisect_right(range(len(self._rows)), offset, key=lambda row: self._end_in(row, partition))
+
     def _end_in(self, row: int, partition: int) -> int:
         ends = self._rows[row]
         return ends[partition] if partition < len(ends) else 0  # the partition did not exist then
 
     def _truncate(self, partition: int, end: int) -> None:
         """Keeps the history ascending when records were lost, or the topic was created again."""
+        self._dates_ms = {place: at_ms for place, at_ms in self._dates_ms.items() if place[0] != partition}
         for row in self._rows:
             if partition < len(row) and row[partition] > end:
                 row[partition] = end
