@@ -511,7 +511,7 @@ def test_constant_defaults_are_part_of_the_schema(database: psycopg.Connection, 
     for record in (first, reading.take(2)[0]):
         row = record.value_schema.of("after")
         assert {name: row.of(name).default for name in columns} == {name: value for name, (_, value) in columns.items()}
-    # Of a deleted row only the key is known: required columns have their defaults.
+    # PostgreSQL sends only the key of a deleted row: required columns have their defaults.
     database.execute("INSERT INTO d (id) VALUES (2)")
     database.execute("DELETE FROM d")
     assert reading.take(3)[1].value["before"]["c"] == Decimal("1.500")

@@ -99,7 +99,7 @@ def test_problems_of_connectors(seen, told):
     assert [each.what for each in found(seen)] == [told]
 
 
-def test_one_record_is_told_in_the_singular():
+def test_problem_with_one_record_uses_the_singular():
     [waits] = found(connector("a", "FAILED", lag=1))
     assert waits.why == "ArgumentError: Invalid URL: x. 1 record waits"
     [behind] = found(connector("a", state="PAUSED", lag=1, seconds_behind=90))

@@ -32,7 +32,7 @@ def test_a_broker_goes_and_comes_back():
     assert told(gone, healthy()) == [("good", "Broker 2 is back")]
 
 
-def test_a_broker_joins_and_leaves_for_good():
+def test_a_new_broker_joins_and_an_unregistered_broker_leaves():
     more = replace(healthy(), brokers=(*healthy().brokers, broker(4)))
     assert told(healthy(), more) == [("info", "Broker 4 has joined at 10.0.0.1:9092")]
     assert told(more, healthy()) == [("warn", "Broker 4 has left the cluster")]

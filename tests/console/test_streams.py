@@ -137,7 +137,7 @@ def test_a_pipeline_that_cannot_keep_up_is_the_verdict_and_explains_its_group():
     assert now.first.path == "/streams/fleet"
 
 
-def test_one_record_is_told_in_the_singular():
+def test_finding_with_one_record_uses_the_singular():
     [slow] = findings(Applications(known=(app(rule=Status.WARN, lag=1),)))
     assert slow.why.endswith(". 1 record waits")
     [failed] = findings(Applications(known=(replace(app(), letters=(Letters(topic="bad", count=1, new=1),)),)))

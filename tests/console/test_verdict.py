@@ -69,7 +69,7 @@ def test_a_dead_broker_that_leads_partitions_alone_makes_them_unreadable():
     assert "1 partition has no leader, and cannot be read or written: orders-3" in verdict(snapshot).findings[0].why
 
 
-def test_one_voter_and_one_record_are_told_in_the_singular():
+def test_findings_with_one_voter_or_one_record_use_the_singular():
     alone = replace(healthy(brokers=1), quorum=quorum((1,), silent=(1,), leader=None))
     assert verdict(alone).findings[0].why == "0 of 1 voter can be reached, 1 is needed. Node 1 cannot"
 

@@ -67,7 +67,7 @@ class Side:
 
 
 def shape(told: object) -> object:
-    """The names and types of an answer, without what depends on the connector. Of a list, its first item."""
+    """The names and types of an answer, without what depends on the connector, and of a list its first item."""
     if isinstance(told, dict) and told.keys() == {"error_code", "message"}:
         return "error"
     if isinstance(told, dict) and "connector.class" in told:

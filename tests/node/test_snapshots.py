@@ -129,7 +129,7 @@ def test_while_the_event_loop_is_stuck_there_is_no_snapshot_and_garbage_is_colle
     monkeypatch.setattr(snapshots_module._pauses, "end", lambda: None)
 
     async def requests(snapshots):
-        """Also those that wait for their turn."""
+        """Three at once, of which two wait for their turn."""
         for failed in await asyncio.gather(*(requested(snapshots) for _ in range(3)), return_exceptions=True):
             assert isinstance(failed, TimeoutError)
             assert "the event loop of this node gave no metrics within" in str(failed)

@@ -95,7 +95,7 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         command = [self._programs / program, *arguments]
-        # Not a pipe: the server inherits it, and nobody would see its end.
+        # Not a pipe: the server inherits it and keeps it open, so a read of its end would wait for ever.
         with (self.folder / "output").open("ab") as output:
             done = subprocess.run(command, check=False, stdout=output, stderr=output, cwd=self.folder, **self._user)
         said = "".join(

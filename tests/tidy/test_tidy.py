@@ -190,7 +190,7 @@ def test_tests_named_by_a_page_exist(path: Path) -> None:
         assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE), f"{file}::{name}"
 
 
-def test_the_first_targets_of_contributing_are_those_that_make_test_runs() -> None:
+def test_contributing_lists_the_targets_of_make_test_first() -> None:
     parts = re.search(r"^PARTS := (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)[1].split()
     text = (ROOT / "CONTRIBUTING.md").read_text()
     listed = re.findall(r"^\| `make ([a-z]+)", text, flags=re.MULTILINE)

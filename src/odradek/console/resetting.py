@@ -20,7 +20,7 @@ class BadTarget(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """Of the partitions that are reset. `elsewhere` are those of the other group, or at the time that was named."""
+    """Offsets of the partitions to reset. `elsewhere`: the other group's, or those at the given time."""
 
     committed: Mapping[Place, int]
     starts: Mapping[Place, int]
@@ -84,7 +84,7 @@ def whole(text: str) -> int:
 
 
 def moment_ms(text: str) -> int:
-    """Of a time as browsers send it, 2026-11-19T04:00, in UTC unless it names a zone."""
+    """The timestamp of a time as browsers send it: 2026-11-19T04:00, in UTC unless it names a zone."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -75,7 +75,7 @@ class Guard:
     # Sessions and tokens
 
     def session(self, request: Request) -> str:
-        """Of the request's cookie, or a new one."""
+        """The session in the request's cookie, or a new one."""
         known = request.cookies.get(SESSION_COOKIE, "")
         return known if len(known) >= 16 else secrets.token_urlsafe(24)
 
@@ -118,7 +118,7 @@ class Guard:
         return number, int(until)
 
     async def sign_in(self, request: Request) -> str | None:
-        """The value of the cookie of somebody who knows the password; None for a wrong password.
+        """The cookie's value after the right password, None after a wrong one.
 
         Waits before the comparison, so that leaving early gains nothing. Raises HttpError while too many wait.
         """

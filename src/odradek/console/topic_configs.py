@@ -1,4 +1,4 @@
-"""How pages show the configs of topics: in groups, in units of people, and those that lists of topics need."""
+"""Shows the configs of topics: in groups, in readable units, and the few that the list of topics needs."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def _spare_voters(quorum: Quorum) -> str:
 
 
 class _Harm:
-    """Which partitions lack in-sync replicas, and by which brokers that is explained."""
+    """Partitions that lack in-sync replicas, and the brokers that are the cause."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -199,7 +199,7 @@ class HttpSink(Sink[HttpSinkConfig]):
             delay_s *= 2
 
     def _failure(self, reply: Reply) -> RetriableError | None:
-        """The error to raise after the last retry. Raises those that no retry can change."""
+        """The error to raise after the last retry. An error that no retry can change is raised at once."""
         if 200 <= reply.status < 300:
             return None
         told = f"{self._url} answers {reply.shown}"

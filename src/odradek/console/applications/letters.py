@@ -22,7 +22,7 @@ from odradek.console.messages.source import Source
 RECENT_S = 300.0
 # Read in one turn, of all topics together.
 TURN_BYTES = 4 * MIB
-# Of a topic with more bytes, the rest is not counted.
+# The bytes of a topic beyond this are not counted.
 TOPIC_BYTES_MAX = 64 * MIB
 
 

@@ -158,7 +158,7 @@ class Group:
     protocol: str  # "consumer", or what the members speak
     coordinator: int
     lag: GroupSummary | None = None  # None without commits
-    # Records per second by which lag grew in the last minutes; None until there are samples of a whole minute.
+    # How much lag grew in the last minutes, in records per second. None until there are samples of a whole minute.
     growth: float | None = None
 
     @property

@@ -61,7 +61,7 @@ def _in_parts(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _kept_bytes(seen: Seen) -> int:
-    """Of a record that waits for its turn."""
+    """The memory that a record takes while it waits for its turn."""
     return KEPT_BYTES + seen.size + sum(len(name) + len(value or b"") for name, value in seen.headers)
 
 

@@ -165,7 +165,7 @@ class Search(Generic[T]):
         return ROUND_BYTES // max(len(self._left), 1)
 
     def _width(self, missing: int) -> int:
-        """Of a window, in offsets. Windows of filtered searches are as large as the memory and the patience allow."""
+        """How many offsets a window spans. A filtered search uses the most that its limits of memory and time allow."""
         size = min(max(self._bytes_each, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
         if self._wanted.matches is None:
             return min(missing, self._reader.offsets_in(size))

@@ -89,7 +89,7 @@ def _shown(console: Console, request: Request) -> Response:
     number: int = request.path_params["broker"]
     broker = console.snapshot.broker(number)
     if broker is None:
-        raise not_found("broker", str(number), "the list of brokers shows those that are registered")
+        raise not_found("broker", str(number), "the list of brokers shows all registered brokers")
     tab = request.query_params.get("tab", "")
     tab = tab if tab in dict(TABS) else ""
     model: dict[str, Any] = {"problem": ""}

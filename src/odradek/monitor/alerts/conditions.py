@@ -1,4 +1,6 @@
-"""Conditions of alerts: the part of PromQL that the catalogue uses, and how it is evaluated. Without I/O.
+"""Evaluates the conditions of alerts, in the part of PromQL that the catalogue uses. Does no I/O.
+
+The syntax:
 
     EXPRESSION > NUMBER, with one of the comparisons > < ==
     name{label="text", label=~"pattern"}                  also != and !~

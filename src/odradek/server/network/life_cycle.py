@@ -47,7 +47,7 @@ class ObservedApi:
     def __init__(self, last_version: int) -> None:
         # By version.
         self.requests = [0] * (last_version + 1)
-        # Those that wait, and those that lost their connection while they waited.
+        # Requests that wait for their reply, or whose connection was lost while they waited.
         self.unanswered = 0
         # Its replies with an error.
         self.with_errors = 0

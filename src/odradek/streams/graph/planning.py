@@ -148,9 +148,9 @@ def _check_no_table(graph: Graph) -> None:
         if isinstance(sink, LakeTable):
             raise PipelineError(
                 f"{sink.name} needs a state directory that is a path",
-                why="the rows for a table are gathered in files there, and only Spark reaches this one",
-                instead="state_dir= of a directory that driver and executors share, or .to(topic), and the connector "
-                "lake from that topic",
+                why="rows for a table are collected in files there. Only Spark can read the present directory",
+                instead="state_dir= with a directory that driver and executors share, or\n"
+                ".to(topic), and from that topic to the table with the connector lake",
                 origin=sink.origin,
             )
 

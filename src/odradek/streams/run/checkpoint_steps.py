@@ -59,7 +59,7 @@ def _left_behind(layout: Layout, queries: Sequence[Query]) -> list[str]:
 
 
 def _check_heirs(layout: Layout, orphan: str, queries: Sequence[Query]) -> None:
-    """Refuses a query that begins although one that is no more has read the same topics, unless it has a new name."""
+    """Refuses a new query if a removed query has read the same topics, unless it has a new name."""
     wording, *old = _read(layout.steps(orphan)) or [""]
     names = {source.name for query in queries for source in query.sources}
     for query in queries:
@@ -70,10 +70,10 @@ def _check_heirs(layout: Layout, orphan: str, queries: Sequence[Query]) -> None:
             continue
         raise PipelineError(
             f"the checkpoint of {orphan} would be left behind",
-            why=f"the query {query.name} also reads {' and '.join(same)}, but would begin without the state in "
-            f"{layout.checkpoint(orphan)}, at start=",
-            instead="the streams in the old order, since a query is named after its first declared stream, or\n"
-            f"{_reset(layout)}, to begin again",
+            why=f"the query {query.name} also reads {' and '.join(same)}. It would begin at start=, without the "
+            f"state in {layout.checkpoint(orphan)}",
+            instead="the streams in the old order: a query has the name of its first stream. Or begin again:\n"
+            f"{_reset(layout)}",
             origin=query.trunk.origin,
         )
 
