@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -29,3 +30,21 @@ class Finding:
     command: str = ""
     # Groups that lag because of this problem: they are no findings of their own.
     explains: frozenset[str] = frozenset()
+
+
+NAMED_MAX = 5
+
+
+def few(found: Sequence[Finding], more: Callable[[int], str], *, step: str, path: str) -> Iterator[Finding]:
+    """The first findings, and one that sums up the others. `more` names it by their number; `path` is their list."""
+    yield from found[:NAMED_MAX]
+    left = found[NAMED_MAX:]
+    if left:
+        yield Finding(
+            level=max(each.level for each in left),
+            what=more(len(left)),
+            why=left[0].what,
+            step=step,
+            path=path,
+            explains=frozenset(group for each in left for group in each.explains),
+        )

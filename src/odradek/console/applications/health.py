@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from odradek.console.applications.seen import Application, Applications, Query, State
 from odradek.console.collecting.snapshot import BEHIND_S, Event, EventKind
-from odradek.console.finding import Finding, Level
+from odradek.console.finding import Finding, Level, few
 from odradek.console.rendering import duration
 from odradek.console.words import counted
 from odradek.monitor.lag.evaluation import Status
 from odradek.watch.watched_cluster import now_ms
 
-NAMED_MAX = 5
 FASTER = (
     "Make its slow functions faster, give the application more cores, or its topics more partitions; "
     "its page shows which part of a micro-batch takes the time"
@@ -23,12 +22,16 @@ AGAIN = "Run it again, and it continues where it stopped. If nobody needs it any
 
 
 def findings(value: object) -> Iterator[Finding]:
-    """Of Applications."""
+    """`value` is an Applications."""
     if not isinstance(value, Applications):
         return
     found = sorted((each for app in value.known for each in _of(app)), key=lambda each: -each.level)
-    yield from found[:NAMED_MAX]
-    yield from _more(found[NAMED_MAX:])
+    yield from few(
+        found,
+        lambda left: f"{counted(left, 'more problem')} of applications",
+        step="Look at the list of applications",
+        path="/streams?show=problems",
+    )
 
 
 def path_of(app: Application) -> str:
@@ -105,18 +108,6 @@ def _letters(app: Application) -> Iterator[Finding]:
                 step="Look at their reasons, then correct the producer or the schema of the application",
                 path=f"/topics/{quote(each.topic, safe='')}",
             )
-
-
-def _more(left: Sequence[Finding]) -> Iterator[Finding]:
-    if left:
-        yield Finding(
-            level=left[0].level,
-            what=f"{counted(len(left), 'more problem')} of applications",
-            why=left[0].what,
-            step="Look at the list of applications",
-            path="/streams?show=problems",
-            explains=frozenset(group for each in left for group in each.explains),
-        )
 
 
 def _waiting(app: Application) -> str:

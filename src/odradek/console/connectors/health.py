@@ -7,12 +7,11 @@ from urllib.parse import quote
 
 from odradek.console.collecting.snapshot import BEHIND_S, Event, EventKind
 from odradek.console.connectors.seen import AT_REST, FAILED, RUNNING, Connect, Connector, Service
-from odradek.console.finding import Finding, Level
+from odradek.console.finding import Finding, Level, few
 from odradek.console.words import counted
 from odradek.monitor.lag.evaluation import Status
 from odradek.watch.watched_cluster import now_ms
 
-NAMED_MAX = 5
 REPAIR = "Repair the cause, then restart what has failed on the connector's page"
 
 
@@ -110,17 +109,12 @@ def _of(each: Connector) -> Iterator[Finding]:
 
 
 def _few(found: Sequence[Finding], one: str, several: str) -> Iterator[Finding]:
-    yield from found[:NAMED_MAX]
-    left = found[NAMED_MAX:]
-    if left:
-        yield Finding(
-            level=max(each.level for each in left),
-            what=counted(len(left), f"more {one}", f"more {several}"),
-            why=left[0].what,
-            step="Look at the list of connectors",
-            path="/connect?show=problems",
-            explains=frozenset(group for each in left for group in each.explains),
-        )
+    return few(
+        found,
+        lambda left: counted(left, f"more {one}", f"more {several}"),
+        step="Look at the list of connectors",
+        path="/connect?show=problems",
+    )
 
 
 def _waiting(each: Connector) -> str:

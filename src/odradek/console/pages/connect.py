@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from starlette.requests import Request
@@ -14,10 +14,11 @@ from odradek.console.collecting.snapshot import Snapshot
 from odradek.console.connectors.health import events, findings
 from odradek.console.connectors.reading import SINK, SOURCE, rate_figure
 from odradek.console.connectors.seen import AT_REST, PART, RUNNING, Connect, Connector, connect_of
-from odradek.console.frame import Console, Page
+from odradek.console.frame import Console
 from odradek.console.listing import Listing
 from odradek.console.pages import connector as one_connector
 from odradek.console.pages import connector_form
+from odradek.console.pages.pipelines import pipelines_page
 
 EVERY_S = 2.0
 # What the filter offers: its name in the address, and the connectors that it keeps.
@@ -77,24 +78,9 @@ def _parts(console: Console) -> Sequence[Part]:
     return [Part(name=PART, every_s=EVERY_S, read=console.connectors.read, findings=findings, events=events)]
 
 
-def _is_there(snapshot: Snapshot) -> bool:
-    return connect_of(snapshot) is not None
+def _listed(snapshot: Snapshot) -> Sized | None:
+    known = connect_of(snapshot)
+    return None if known is None else known.connectors
 
 
-def _count(snapshot: Snapshot) -> int | None:
-    connect = connect_of(snapshot)
-    return None if connect is None else len(connect.connectors)
-
-
-PAGE = Page(
-    name=PART,
-    title="Connect",
-    path="/connect",
-    icon="connect",
-    key="n",
-    section="Pipelines",
-    routes=_routes,
-    is_there=_is_there,
-    parts=_parts,
-    count=_count,
-)
+PAGE = pipelines_page(PART, title="Connect", key="n", routes=_routes, parts=_parts, listed=_listed)

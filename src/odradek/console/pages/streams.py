@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 from markupsafe import Markup
@@ -15,8 +15,9 @@ from odradek.console.applications.reading import Reader, lag_figure, rate_figure
 from odradek.console.applications.seen import PART, TONES, Application, Applications, State, applications_of
 from odradek.console.collecting.parts import Part
 from odradek.console.collecting.snapshot import Snapshot
-from odradek.console.frame import Console, Page, not_found
+from odradek.console.frame import Console, not_found
 from odradek.console.listing import Listing
+from odradek.console.pages.pipelines import pipelines_page
 from odradek.pipeline.picture import Picture, svg
 
 EVERY_S = 2.0
@@ -94,24 +95,9 @@ def _parts(console: Console) -> Sequence[Part]:
     return [Part(name=PART, every_s=EVERY_S, read=reader.read, findings=findings, events=events)]
 
 
-def _is_there(snapshot: Snapshot) -> bool:
-    return applications_of(snapshot) is not None
-
-
-def _count(snapshot: Snapshot) -> int | None:
+def _listed(snapshot: Snapshot) -> Sized | None:
     known = applications_of(snapshot)
-    return None if known is None else len(known.known)
+    return None if known is None else known.known
 
 
-PAGE = Page(
-    name=PART,
-    title="Streams",
-    path="/streams",
-    icon="streams",
-    key="s",
-    section="Pipelines",
-    routes=_routes,
-    is_there=_is_there,
-    parts=_parts,
-    count=_count,
-)
+PAGE = pipelines_page(PART, title="Streams", key="s", routes=_routes, parts=_parts, listed=_listed)
