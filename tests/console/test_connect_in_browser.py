@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,14 +13,10 @@ from odradek.console.connectors.seen import connect_of
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
-from support.chromium import installed
+from support.browser_tab import DESK, PHONE, browser_tab, faults, playwright
 from support.connect_service import Service, connect_service, eventually
 from support.waiting import wait_until
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-
-PATIENCE_MS = 60_000
 FAILING = {
     "connector.class": "files-sink",
     "topics": "clicked",
@@ -35,7 +30,7 @@ class Stage:
     service: Service
     url: str
     tab: Any
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
 
     def open(self, path: str) -> None:
         self.tab.goto(self.url + path)
@@ -55,9 +50,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(broker: Embedded) -> Iterator[Stage]:
-    program = installed()
-    if program is None:
-        pytest.skip("no Chromium here: apt install chromium")
+    problems: list[str] = []
     Admin(broker.bootstrap_servers).create_topic("clicked", 1)
     with (
         connect_service(broker.bootstrap_servers) as service,
@@ -65,18 +58,11 @@ def stage(broker: Embedded) -> Iterator[Stage]:
             console,
             server,
         ),
-        playwright.sync_playwright() as play,
+        browser_tab(problems) as tab,
     ):
-        browser = play.chromium.launch(executable_path=shutil.which(program), args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-        tab.set_default_timeout(PATIENCE_MS)
-        stage = Stage(service, server.url, tab)
-        tab.on("pageerror", lambda error: stage.problems.append(str(error)))
-        tab.on("console", lambda said: stage.problems.append(said.text) if said.type == "error" else None)
-        tab.on("dialog", lambda dialog: stage.problems.append(f"a dialog: {dialog.message}"))
+        stage = Stage(service, server.url, tab, problems)
         wait_until(lambda: connect_of(console.snapshot), "the console has asked the service")
         yield stage
-        browser.close()
 
 
 def test_connectors_at_work(stage: Stage) -> None:
@@ -129,7 +115,6 @@ def a_failing_connector_is_found_from_the_overview_and_restarted(stage: Stage) -
 
 def every_page_is_accessible_and_fits(stage: Stage) -> None:
     tab = stage.tab
-    checker, wrong = axe.Axe(), []
     tabs = ("", "config", "offsets", "logs", "manage")
     service = stage.service.url.removeprefix("http://")
     pages = [
@@ -139,22 +124,12 @@ def every_page_is_accessible_and_fits(stage: Stage) -> None:
         f"/edit-connector?service={service}&name=doomed",
         *(stage.one("doomed", each) for each in tabs),
     ]
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        tab.emulate_media(color_scheme=scheme)
-        tab.set_viewport_size({"width": width, "height": 844})
-        for path in pages:
-            stage.open(path)
-            found = checker.run(tab, context="main").response["violations"]
-            told = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
-            fits = tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-            if told or not fits:
-                wrong.append((path, scheme, width, told))
-    assert not wrong
+    assert faults(tab, [stage.url + path for path in pages]) == []
+    tab.set_viewport_size(PHONE[1])
     stage.open(stage.one("doomed"))
     trace = tab.locator("pre.trace").bounding_box()
-    assert trace["x"] + trace["width"] <= 390, "the trace is read without scrolling to the side"
-    tab.emulate_media(color_scheme="light")
-    tab.set_viewport_size({"width": 1280, "height": 900})
+    assert trace["x"] + trace["width"] <= PHONE[1]["width"], "the trace is read without scrolling to the side"
+    tab.set_viewport_size(DESK[1])
 
 
 def a_connector_is_paused_and_edited(stage: Stage) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -14,14 +13,10 @@ from odradek.console.frame import Console
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
-from support.chromium import installed
+from support.browser_tab import browser_tab, faults
 from support.console_traffic import Reader, Traffic
 from support.waiting import wait_until
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-
-PATIENCE_MS = 60_000
 STRANGE = "<img src=x onerror=alert(1)>/&?#"
 PAGES = (
     "/",
@@ -46,20 +41,18 @@ class Stage:
     console: Console
     url: str
     tab: object
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
 
     def open(self, path: str) -> None:
         self.tab.goto(self.url + path)
 
     def sees(self, text: str) -> None:
-        self.tab.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
+        self.tab.get_by_text(text).first.wait_for()
 
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    program = installed()
-    if program is None:
-        pytest.skip("no Chromium here: apt install chromium")
+    problems: list[str] = []
     readers = [
         Reader(group="billing", topics=["orders"]),
         Reader(group="audit", topics=["orders"], rounds=8),
@@ -69,22 +62,15 @@ def stage() -> Iterator[Stage]:
         Embedded(brokers=3) as cluster,
         Traffic(cluster.bootstrap_servers, {"orders": 10, "clicks": 20}, readers),
         running(ConsoleSettings(bootstrap=cluster.bootstrap_servers, port=0)) as (console, server),
-        playwright.sync_playwright() as play,
+        browser_tab(problems) as tab,
     ):
-        browser = play.chromium.launch(executable_path=shutil.which(program), args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-        tab.set_default_timeout(PATIENCE_MS)
-        stage = Stage(cluster=cluster, console=console, url=server.url, tab=tab)
-        tab.on("pageerror", lambda error: stage.problems.append(str(error)))
-        tab.on("console", lambda said: stage.problems.append(said.text) if said.type == "error" else None)
-        tab.on("dialog", lambda dialog: stage.problems.append(f"a dialog: {dialog.message}"))
+        stage = Stage(cluster=cluster, console=console, url=server.url, tab=tab, problems=problems)
         admin = Admin(cluster.bootstrap_servers)
         wait_until(lambda: all(admin.committed(name) for name in ("billing", "audit", STRANGE)), "the groups commit")
         wait_until(lambda: not admin.group("audit").members, "audit has left")
         wait_until(lambda: console.snapshot.lag_is_known, "the console has read the commits")
         wait_until(lambda: len(console.snapshot.groups) == 3, "the console lists the groups")
         yield stage
-        browser.close()
 
 
 def test_an_operator_at_work(stage):
@@ -101,23 +87,7 @@ def test_an_operator_at_work(stage):
 
 
 def every_page_is_accessible_and_fits(stage: Stage) -> None:
-    tab = stage.tab
-    checker = axe.Axe()
-    found = []
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        tab.emulate_media(color_scheme=scheme)
-        tab.set_viewport_size({"width": width, "height": 844})
-        for path in PAGES:
-            stage.open(path)
-            found += [
-                (path, scheme, each["id"], [node["html"][:200] for node in each["nodes"]])
-                for each in checker.run(tab).response["violations"]
-            ]
-            if not tab.evaluate("document.documentElement.scrollWidth <= innerWidth"):
-                found.append((path, scheme, "wider than the window", []))
-    assert found == []
-    tab.emulate_media(color_scheme="light")
-    tab.set_viewport_size({"width": 1280, "height": 900})
+    assert faults(stage.tab, [stage.url + path for path in PAGES]) == []
 
 
 def the_keyboard_goes_everywhere(stage: Stage) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -21,14 +20,10 @@ from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
 from support.broker_process import free_port
-from support.chromium import installed
+from support.browser_tab import browser_tab, faults
 from support.hanging import WITHOUT_VERIFICATION, hang
 from support.waiting import wait_until
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-
-PATIENCE_MS = 60_000
 STRANGE = "<img src=x onerror=alert(1)>/&?#"
 PAGES = (
     "/transactions",
@@ -49,13 +44,13 @@ class Stage:
     url: str
     tab: Any
     producers: list[Producer]
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
 
     def open(self, path: str) -> None:
         self.tab.goto(self.url + path)
 
     def sees(self, text: str) -> None:
-        self.tab.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
+        self.tab.get_by_text(text).first.wait_for()
 
     def read(self, topic: str) -> list[bytes]:
         with Consumer(topic, group="readers", bootstrap=self.broker.bootstrap_servers, stop_at_end=True) as consumer:
@@ -64,30 +59,21 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    program = installed()
-    if program is None:
-        pytest.skip("no Chromium here: apt install chromium")
+    problems: list[str] = []
     dead_connect = f"http://127.0.0.1:{free_port()}"
     with (
         Embedded(config=WITHOUT_VERIFICATION) as broker,
         running(
             ConsoleSettings(bootstrap=broker.bootstrap_servers, port=0, connect=(dead_connect,), alert_time_factor=0.01)
         ) as (console, server),
-        playwright.sync_playwright() as play,
+        browser_tab(problems) as tab,
     ):
         producers = _troubles(broker)
         wait_until(lambda: known_transactions(console.snapshot).hanging, "the console finds the hanging transaction")
         wait_until(lambda: known_alerts(console.snapshot).firing, "an alert fires")
         wait_until(lambda: known_transactions(console.snapshot).by_name.keys() >= {"payments", STRANGE}, "the ids")
-        browser = play.chromium.launch(executable_path=shutil.which(program), args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-        tab.set_default_timeout(PATIENCE_MS)
-        stage = Stage(broker, console, server.url, tab, producers)
-        tab.on("pageerror", lambda error: stage.problems.append(str(error)))
-        tab.on("console", lambda said: stage.problems.append(said.text) if said.type == "error" else None)
-        tab.on("dialog", lambda dialog: stage.problems.append(f"a dialog: {dialog.message}"))
+        stage = Stage(broker, console, server.url, tab, producers, problems)
         yield stage
-        browser.close()
 
 
 def _troubles(broker: Embedded) -> list[Producer]:
@@ -119,21 +105,7 @@ def test_an_operator_sets_it_going_again(stage: Stage) -> None:
 
 
 def every_page_is_accessible_and_fits(stage: Stage) -> None:
-    tab, checker, found = stage.tab, axe.Axe(), []
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        tab.emulate_media(color_scheme=scheme)
-        tab.set_viewport_size({"width": width, "height": 844})
-        for path in PAGES:
-            stage.open(path)
-            found += [
-                (path, scheme, each["id"], [node["html"][:200] for node in each["nodes"]])
-                for each in checker.run(tab).response["violations"]
-            ]
-            if not tab.evaluate("document.documentElement.scrollWidth <= innerWidth"):
-                found.append((path, scheme, "wider than the window", []))
-    assert not found, "\n".join(map(str, found))
-    tab.emulate_media(color_scheme="light")
-    tab.set_viewport_size({"width": 1280, "height": 900})
+    assert faults(stage.tab, [stage.url + path for path in PAGES]) == []
 
 
 def the_keyboard_opens_both_pages(stage: Stage) -> None:
