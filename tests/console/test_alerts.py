@@ -11,7 +11,7 @@ from console.snapshots import broker as a_broker
 from console.snapshots import healthy, quorum, with_broker, with_group
 from odradek.console.alert_findings import findings, path_of
 from odradek.console.collecting.alert_sources import LAG, UP, Source, lag_samples
-from odradek.console.collecting.alerts import AlertReader, KnownAlerts, State, filled, instances
+from odradek.console.collecting.alerts import AlertReader, KnownAlerts, State, action_for, filled, instances
 from odradek.console.collecting.snapshot import Snapshot
 from odradek.console.connectors.seen import Connect, Service
 from odradek.console.finding import Level
@@ -20,6 +20,7 @@ from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.monitor.alerts.samples import Sample
 from odradek.monitor.lag.evaluation import Status
+from odradek.monitor.rules import alert_groups
 from support.broker_process import BrokerProcess, free_port
 from support.consoles import HTML, Running
 from support.waiting import wait_until
@@ -158,6 +159,8 @@ def test_stuck_groups_are_evaluated_from_the_lag_that_the_console_knows() -> Non
     known = world.minute(6)
     [(alert, one)] = instances(known.alerts, State.FIRING)
     assert (alert.alert.name, path_of(alert, one)) == ("ConsumerGroupStuck", "/groups/billing%2Feu")
+    assert one.summary == "Group billing/eu of the cluster has lag and makes no progress."
+    assert one.action[1] == "odradek group lag billing/eu --partitions"
     world.snapshot = with_group(healthy(), "billing/eu", Status.OK)
     assert states(world.minute(), "ConsumerGroupStuck") is State.QUIET
 
@@ -193,6 +196,16 @@ def test_texts_are_filled_with_labels_and_values() -> None:
     assert filled("Left: {{ $value | humanize1024 }}B.", {}, 10 * 1024**3) == "Left: 10GiB."
     assert filled("It keeps {{ $value | humanize1024 }}B of its log.", {}, None) == "It keeps some of its log."
     assert filled("Fenced brokers: {{ $value }}.", {}, None) == "Fenced brokers: unknown."
+
+
+def test_commands_of_an_alert_quote_names_for_the_shell_and_unknown_ones_are_words_in_capitals() -> None:
+    stuck = next(each for _, alerts in alert_groups() for each in alerts if each.name == "ConsumerGroupStuck")
+    hostile = "a`; rm -rf ~"
+    assert action_for(stuck, {"consumer_group": hostile}, 3.0)[1] == f"odradek group lag '{hostile}' --partitions"
+    assert action_for(stuck, {}, None)[1] == "odradek group lag CONSUMER_GROUP --partitions"
+    for _, alerts in alert_groups():
+        for each in alerts:
+            assert "{{" not in "".join(action_for(each, {}, None)), each.name
 
 
 # --- a real broker

@@ -63,7 +63,7 @@ def findings(value: object) -> Iterator[Finding]:
             level=Level.BAD if alert.is_critical else Level.WARN,
             what=_sentence(one.summary),
             why=f"The alert {alert.alert.name} fires: {alert.alert.expression}",
-            step=_first(alert.alert.action),
+            step=_first("".join(one.action)),
             path=f"/alerts/{alert.alert.name}",
         )
     if len(found) > FINDINGS_MAX:
@@ -98,7 +98,7 @@ def _sentence(text: str) -> str:
 
 
 def _first(text: str) -> str:
-    """The first sentence or two of what to do. Commands keep their marks on the page of the alert."""
+    """The first sentence or two of what to do."""
     sentences = text.split(". ")
     few = sentences[0] if len(sentences[0]) > 60 else ". ".join(sentences[:2])
-    return few.rstrip(".").replace("`", "")
+    return few.rstrip(".")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ class Instance:
     since_ms: int
     value: float | None  # now; None if its process gives no answer
     summary: str
+    action: Sequence[str] = ()  # what to do: text and commands in turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +250,26 @@ def _is_of_group(labels: Labels) -> bool:
 def _instance(alert: Alert, key: Key, state: State, since_ms: int, vector: Vector) -> Instance:
     labels, value = dict(key.labels), vector.get(key.labels)
     return Instance(
-        labels=labels, state=state, since_ms=since_ms, value=value, summary=filled(alert.summary, labels, value)
+        labels=labels,
+        state=state,
+        since_ms=since_ms,
+        value=value,
+        summary=filled(alert.summary, labels, value),
+        action=action_for(alert, labels, value),
     )
+
+
+def action_for(alert: Alert, labels: Mapping[str, str], value: float | None) -> Sequence[str]:
+    """What to do: text and commands in turns. Commands can be copied into a shell, whatever the labels contain.
+
+    Labels that are not known are words in capitals, as in docs/alerts.md.
+    """
+    names = set(_LABEL.findall(alert.action))
+    known = {name: labels.get(name, name.upper()) for name in names}
+    quoted = {name: shlex.quote(text) for name, text in known.items()}
+    return [
+        filled(piece, quoted if number % 2 else known, value) for number, piece in enumerate(alert.action.split("`"))
+    ]
 
 
 def _worst(condition: Condition, vector: Vector) -> float | None:
@@ -261,6 +281,7 @@ def _worst(condition: Condition, vector: Vector) -> float | None:
     return max(known) if condition.comparison == ">" else min(known)
 
 
+_LABEL = re.compile(r"\$labels\.(\w+)")
 _FIELD = re.compile(r"\{\{\s*\$(?:labels\.(\w+)|(value))(?:\s*\|\s*(\w+))?\s*\}\}(B?)")
 
 
@@ -272,7 +293,7 @@ def filled(text: str, labels: Mapping[str, str], value: float | None) -> str:
             if value is None:
                 return "some" if found[3] == "humanize1024" else "unknown"
             return _readable(value, found[3]) + found[4]
-        return "the cluster" if found[1] == "job" else labels.get(found[1], "") + found[4]
+        return "the cluster" if found[1] in ("job", "cluster") else labels.get(found[1], "") + found[4]
 
     return _FIELD.sub(field, text).replace("The cluster the cluster", "The cluster")
 

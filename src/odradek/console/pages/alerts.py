@@ -18,6 +18,7 @@ from odradek.console.collecting.alerts import (
     KnownAlert,
     KnownAlerts,
     State,
+    action_for,
     instances,
 )
 from odradek.console.collecting.parts import Part
@@ -110,6 +111,8 @@ def _routes(console: Console) -> Sequence[BaseRoute]:
             "alert.html",
             title=found.alert.name,
             known=found,
+            # With several subjects, the command cannot name one of them.
+            action=found.instances[0].action if len(found.instances) == 1 else action_for(found.alert, {}, None),
             where=[_shown(found, one) for one in found.instances],
             past=[each for each in known.past if each.name == found.alert.name],
             tones=TONES,
