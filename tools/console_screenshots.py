@@ -23,10 +23,13 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from odradek.client.admin import Admin  # noqa: E402
 from odradek.console.service import running  # noqa: E402
 from odradek.console.settings import ConsoleSettings  # noqa: E402
+from odradek.streams.run.announcing import forget  # noqa: E402
 from support.chromium import installed  # noqa: E402 (they live with the tests)
 from support.console_traffic import Reader, Traffic  # noqa: E402
+from support.example_applications import LETTERS, announce_examples  # noqa: E402
 from support.example_connectors import example_connectors  # noqa: E402
 from support.hanging import WITHOUT_VERIFICATION, hang  # noqa: E402
 
@@ -82,6 +85,13 @@ CONNECT_PAGES = {
     "connector-edit": "/edit-connector?service={service}&name=warehouse-payments",
     "connector-manage": "/connect/{service}/web-clicks?tab=manage",
 }
+# Of applications that only announce themselves: one has failed, and would be the verdict of the pages above, too.
+STREAMS_PAGES = {
+    "streams": "/streams",
+    "application": "/streams/fleet",
+    "application-failed": "/streams/order-totals",
+    "application-letters": f"/topics/{LETTERS}",
+}
 # After some producers have begun transactions, and one has left its own behind.
 OF_TRANSACTIONS = {
     "transactions": "/transactions",
@@ -92,6 +102,8 @@ OF_TRANSACTIONS = {
 OF_FAILURE = {"overview-broker-down": "/", "alerts": "/alerts", "alert": "/alerts/FencedBrokers"}
 # Alerts fire sooner than in real life, so that taking the screenshots does not take minutes.
 TIME_FACTOR, ALERTS_S = 0.1, 30.0
+# Until the console has read the announcements, and has a short history of rates.
+APPLICATIONS_S = 15.0
 ON_PHONE = ("overview", "topic-messages", "groups", "group")
 
 
@@ -119,16 +131,24 @@ def main() -> None:
         page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
         if _wanted(CONNECT_PAGES):
             _take_connectors(page, bootstrap, Path(directory) / "connectors")
-        _take_transactions(page, server.url, bootstrap)
-        _kill(Path(directory) / "3.properties")
-        time.sleep(FAILOVER_S)
-        _take(page, server.url, {"overview-broker-down": OF_FAILURE.pop("overview-broker-down")})
-        time.sleep(ALERTS_S)
-        _take(page, server.url, OF_FAILURE)
-        page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-        _take(page, server.url, {"alerts-phone": OF_FAILURE["alerts"]})
+        if _wanted(OF_TRANSACTIONS):
+            _take_transactions(page, server.url, bootstrap)
+        if _wanted(STREAMS_PAGES):
+            _take_applications(page, server.url, bootstrap)
+        if _wanted(OF_FAILURE):
+            _take_failure(page, server.url, Path(directory) / "3.properties")
         browser.close()
     _shrink()
+
+
+def _take_failure(page: Page, url: str, node: Path) -> None:
+    _kill(node)
+    time.sleep(FAILOVER_S)
+    _take(page, url, {"overview-broker-down": OF_FAILURE.pop("overview-broker-down")})
+    time.sleep(ALERTS_S)
+    _take(page, url, OF_FAILURE)
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    _take(page, url, {"alerts-phone": OF_FAILURE["alerts"]})
 
 
 def _take_connectors(page: Page, bootstrap: str, directory: Path) -> None:
@@ -143,6 +163,17 @@ def _take_connectors(page: Page, bootstrap: str, directory: Path) -> None:
             page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
             _take(page, server.url, {f"{name}-phone": pages[name] for name in ("connect", "connector")})
             page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def _take_applications(page: Page, url: str, bootstrap: str) -> None:
+    announce_examples(bootstrap, reads="clicks", group="search-index")
+    time.sleep(APPLICATIONS_S)
+    _take(page, url, STREAMS_PAGES)
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    _take(page, url, {f"{name}-phone": STREAMS_PAGES[name] for name in ("streams", "application")})
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    for name in ("fleet", "order-totals", "web-sessions", "nightly-warehouse-export"):
+        forget(Admin(bootstrap), name)
 
 
 @contextmanager

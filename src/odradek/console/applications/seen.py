@@ -134,6 +134,12 @@ class Application:
         return sum(known) if known else None
 
     @property
+    def letters_topic(self) -> str:
+        """Where to look for dead letters: the topic with most of them. Empty if there are none."""
+        most = max(self.letters, key=lambda each: each.count or 0, default=None)
+        return most.topic if most is not None and most.count else ""
+
+    @property
     def letters_are_counted(self) -> bool:
         """Otherwise `dead_letters` is an upper bound."""
         return all(each.is_exact for each in self.letters)
