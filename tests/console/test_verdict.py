@@ -9,6 +9,7 @@ import pytest
 from console.snapshots import GIB, directory, healthy, quorum, with_broker, with_group, with_isr
 from odradek.console.collecting.snapshot import NO_LEADER, LogDir, Snapshot
 from odradek.console.finding import Finding, Level
+from odradek.console.pages.quorum import standing
 from odradek.console.verdict import GROUPS_MAX, verdict
 from odradek.monitor.lag.evaluation import Status
 
@@ -53,12 +54,12 @@ def test_silence_hides_everything_that_is_out_of_date():
 
 def test_a_dead_broker_is_the_only_finding_for_its_missing_replicas():
     snapshot = with_isr(with_broker(healthy(), 2, problem=REFUSED), (1, 3), leader=1)
-    found = verdict(snapshot)
+    found = verdict(replace(snapshot, quorum=quorum((1, 2, 3), silent=[2])))
     assert (found.level, found.sentence) == (Level.BAD, "Broker 2 is down")
     [finding] = found.findings
     assert finding.why == (
         f"{REFUSED}. 4 partitions have fewer replicas, and can still be read and written. "
-        "3 of 3 voters follow the metadata log. 1 more may fail"
+        "2 of 3 voters follow the metadata log. If one more fails, the cluster cannot elect leaders any more"
     )
     assert (finding.step, finding.path) == ("Start broker 2 again, on 10.0.0.1", "/brokers/2")
 
@@ -105,6 +106,17 @@ def test_a_dead_broker_that_votes_is_one_finding():
     snapshot = replace(with_broker(healthy(), 2, problem=REFUSED), quorum=quorum((1, 2, 3), silent=[2]))
     [finding] = verdict(snapshot).findings
     assert "If one more fails, the cluster cannot elect leaders any more" in finding.why
+
+
+def test_the_vote_of_a_broker_that_has_just_died_does_not_count():
+    """It fetched the metadata log within the last seconds, so its silence does not show yet."""
+    snapshot = with_broker(healthy(), 2, problem=REFUSED)
+    assert snapshot.quorum is not None
+    snapshot = replace(snapshot, quorum=snapshot.quorum.without_answers_of([2]))
+    [finding] = verdict(snapshot).findings
+    assert "2 of 3 voters answer and follow the metadata log. If one more fails" in finding.why
+    assert "more may fail" not in finding.why
+    assert standing(snapshot.quorum) == ("warn", "2 of 3 voters follow the leader; no other may fail")
 
 
 def test_a_broker_that_a_full_disk_has_stopped_says_so():

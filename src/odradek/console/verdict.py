@@ -14,7 +14,7 @@ from urllib.parse import quote
 from odradek.console.collecting.snapshot import Broker, Group, LogDir, Partition, Quorum, Snapshot
 from odradek.console.finding import Finding, Level
 from odradek.console.words import counted, plural
-from odradek.monitor.cluster_health import Disk, refuses_acks_all
+from odradek.monitor.cluster_health import Disk, follows, refuses_acks_all
 from odradek.monitor.lag.evaluation import Status
 
 NAMED_MAX = 3
@@ -128,8 +128,14 @@ def _spare_voters(quorum: Quorum) -> str:
     following = sum(voter.follows for voter in quorum.voters)
     spare = following - quorum.majority
     left = f"{spare} more may fail" if spare > 0 else "If one more fails, the cluster cannot elect leaders any more"
-    follow = plural(following, "follows", "follow")
+    do = plural(following, "answers and follows", "answer and follow") if _is_cut_off(quorum) else ""
+    follow = do or plural(following, "follows", "follow")
     return f"{following} of {counted(len(quorum.voters), 'voter')} {follow} the metadata log. {left}"
+
+
+def _is_cut_off(quorum: Quorum) -> bool:
+    """Whether a voter that does not answer has fetched recently: it has just died, or only the console misses it."""
+    return any(not voter.answers and follows(voter.silent_ms) for voter in quorum.voters)
 
 
 # Brokers and disks

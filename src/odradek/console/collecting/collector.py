@@ -99,6 +99,8 @@ class Collector:
         at_ms = now_ms()
         found = layout.read_layout(self._cluster, {each.broker_id: each for each in before.brokers})
         alive = [each.broker_id for each in found.brokers if each.problem is None]
+        silent = [each.broker_id for each in found.brokers if each.problem is not None]
+        quorum = layout.read_quorum(self._cluster)
         # A part that cannot be read keeps the last values.
         now = replace(
             before,
@@ -108,7 +110,7 @@ class Collector:
             cluster_id=found.cluster_id,
             controller=found.controller,
             topics=found.topics,
-            quorum=layout.read_quorum(self._cluster),
+            quorum=None if quorum is None else quorum.without_answers_of(silent),
             min_in_sync=figures.read_min_in_sync(
                 self._cluster, [each.name for each in found.topics.values() if each.under_replicated]
             ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
@@ -125,10 +125,12 @@ class Voter:
     log_end: int
     lag: int
     silent_ms: int | None  # None: it has never fetched
+    # Whether its broker answers the console. A node that has just died has fetched within the last seconds.
+    answers: bool = True
 
     @property
     def follows(self) -> bool:
-        return cluster_health.follows(self.silent_ms)
+        return self.answers and cluster_health.follows(self.silent_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,10 @@ class Quorum:
     @property
     def majority(self) -> int:
         return cluster_health.majority(len(self.voters))
+
+    def without_answers_of(self, nodes: Collection[int]) -> Quorum:
+        members = tuple(replace(each, answers=each.node_id not in nodes) for each in self.members)
+        return replace(self, members=members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
