@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Page, sync_playwright
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from odradek.client.admin import Admin  # noqa: E402
+from odradek.console.pages.streams import REASON  # noqa: E402
 from odradek.console.service import running  # noqa: E402
 from odradek.console.settings import ConsoleSettings  # noqa: E402
 from odradek.streams.run.announcing import forget  # noqa: E402
@@ -90,7 +92,7 @@ STREAMS_PAGES = {
     "streams": "/streams",
     "application": "/streams/fleet",
     "application-failed": "/streams/order-totals",
-    "application-letters": f"/topics/{LETTERS}",
+    "application-letters": f"/topics/{LETTERS}?{urlencode({'columns': REASON})}",
 }
 # After some producers have begun transactions, and one has left its own behind.
 OF_TRANSACTIONS = {

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from odradek.client.admin import Admin
 from odradek.console.applications.seen import Applications, applications_of
+from odradek.console.pages.streams import REASON
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
-from support.browser_tab import browser_tab, faults
+from support.browser_tab import DESK, PHONE, browser_tab, faults
 from support.example_applications import LETTERS, announce_examples
 from support.waiting import wait_until
 
@@ -24,7 +26,7 @@ PAGES = (
     "/streams/order-totals",
     "/streams/web-sessions",
     "/streams/nightly-warehouse-export",
-    f"/topics/{LETTERS}",
+    f"/topics/{LETTERS}?{urlencode({'columns': REASON})}",
     f"/topics/{LETTERS}/messages/0/0",
 )
 
@@ -63,6 +65,7 @@ def test_an_operator_looks_at_applications(stage: Stage) -> None:
     the_failed_application_is_found_from_the_overview(stage)
     the_dead_letters_are_reached_from_the_list(stage)
     the_keyboard_opens_the_list_and_a_filter_keeps_problems(stage)
+    the_state_is_seen_on_a_phone(stage)
     assert faults(stage.tab, [stage.url + path for path in PAGES]) == []
     assert stage.problems == []
 
@@ -84,8 +87,10 @@ def the_dead_letters_are_reached_from_the_list(stage: Stage) -> None:
     tab.wait_for_url("**/streams/fleet")
     assert tab.locator("#topology svg.picture").count() == 1
     tab.locator("#facts").get_by_role("link", name="3", exact=True).click()
-    tab.wait_for_url(f"**/topics/{LETTERS}")
-    tab.locator("tr[data-place]").first.click()
+    tab.wait_for_url(f"**/topics/{LETTERS}?columns=*")
+    row = tab.locator("tr[data-place]").first
+    assert "is no double" in row.inner_text()
+    row.click()
     details = tab.locator(".details .message").first
     details.wait_for()
     assert "is no double" in details.inner_text()
@@ -100,3 +105,14 @@ def the_keyboard_opens_the_list_and_a_filter_keeps_problems(stage: Stage) -> Non
     tab.get_by_role("link", name="Problems").click()
     tab.wait_for_url("**/streams?show=problems")
     assert tab.locator("#applications tbody td.name a").all_inner_texts() == ["order-totals", "web-sessions"]
+
+
+def the_state_is_seen_on_a_phone(stage: Stage) -> None:
+    tab = stage.tab
+    width = PHONE[1]["width"]
+    tab.set_viewport_size(PHONE[1])
+    stage.open("/streams")
+    for chip in tab.locator("#applications tbody .chip").all():
+        box = chip.bounding_box()
+        assert box["x"] + box["width"] <= width, chip.inner_text()
+    tab.set_viewport_size(DESK[1])

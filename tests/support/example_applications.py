@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 
 from odradek.client.admin import Admin
 from odradek.client.producer import Producer
@@ -15,7 +16,7 @@ from odradek.streams.run.drawing import pictured
 LETTERS = "fleet-dead-letters"
 EXACTLY_ONCE = "exactly once for readers with read_committed"
 SLOW = "its micro-batches take longer than their interval: 14 s on average of the last 10"
-TRACE = """pyspark.errors.exceptions.captured.StreamingQueryException: Job aborted due to stage failure
+TRACE = """total() raised InvalidOperation for the record at offset 2871 of orders-2
   File "/srv/orders/totals.py", line 41, in total
     return price * Decimal(order["quantity"])
 decimal.InvalidOperation: [<class 'decimal.ConversionSyntax'>]"""
@@ -23,7 +24,7 @@ decimal.InvalidOperation: [<class 'decimal.ConversionSyntax'>]"""
 VALID_S = 3600.0
 FLEET = (
     QueryRecord(
-        name="positions",
+        name="",  # that of the topic
         state="working",
         batch=418,
         input_rows_per_s=120.0,
@@ -48,7 +49,7 @@ def announce_examples(bootstrap: str, *, reads: str = "positions", group: str = 
         if topic not in topics:
             admin.create_topic(topic, 1, config)
     about = {
-        "positions": About(
+        reads: About(
             group=group,
             reads=(reads,),
             writes=("speeding", LETTERS, "fleet-drivers-changelog"),
@@ -61,14 +62,24 @@ def announce_examples(bootstrap: str, *, reads: str = "positions", group: str = 
         ),
         "alarms": About(group="fleet.alarms", reads=("speeding",), writes=(), guarantees={}),
     }
+    totals = About(
+        group="order-totals.totals", reads=("orders",), writes=("totals",), guarantees={"totals": EXACTLY_ONCE}
+    )
     failed = QueryRecord(name="totals", state="failed", batch=7, error=TRACE)
     slow = QueryRecord(
         name="sessions", state="working", batch=90, input_rows_per_s=900.0, processed_rows_per_s=610.0, batch_ms=14_000,
         planning_ms=400, execution_ms=13_100, state_rows=2_400_000, state_bytes=1 << 30, warning=SLOW,
     )  # fmt: skip
     applications = (
-        _announced("fleet", *FLEET, about=about, views={"drivers": "fleet-drivers-changelog"}, dead_letters=(LETTERS,)),
-        _announced("order-totals", failed, is_over=True, starts=3),
+        _announced(
+            "fleet",
+            replace(FLEET[0], name=reads),
+            *FLEET[1:],
+            about=about,
+            views={"drivers": "fleet-drivers-changelog"},
+            dead_letters=(LETTERS,),
+        ),
+        _announced("order-totals", failed, is_over=True, starts=3, about={"totals": totals}),
         _announced("web-sessions", slow),
         _announced("nightly-warehouse-export", QueryRecord(name="export", state="stopped", batch=12), is_over=True),
     )

@@ -23,6 +23,8 @@ from odradek.pipeline.picture import Picture, svg
 EVERY_S = 2.0
 # What the filter offers: its name in the address, and the applications that it keeps.
 FILTERS = ("all", "running", "problems", "stopped")
+# A column of the topic of dead letters: why the record could not be processed.
+REASON = 'header["__streams.errors.message"]'
 QUERY_TONES = {"working": "good", "waiting": "good", "starting": "info", "failed": "bad"}
 
 
@@ -61,6 +63,7 @@ def _routes(console: Console) -> Sequence[BaseRoute]:
             title="Streams",
             list=found,
             known=known,
+            reason=REASON,
             trend=lambda each: console.trend(rate_figure(each.name)),
             show=wanted,
             counts={name: sum(is_kept(each, name) for each in known.known) for name in FILTERS},
@@ -74,6 +77,7 @@ def _routes(console: Console) -> Sequence[BaseRoute]:
         points = console.collector.history.points
         model: dict[str, Any] = {
             "app": known,
+            "reason": REASON,
             "picture": drawn(known.picture),
             "tones": TONES,
             "query_tones": QUERY_TONES,

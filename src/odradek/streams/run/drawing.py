@@ -114,4 +114,4 @@ def _cut(text: str, chars: int) -> str:
 def _reads_and_writes(queries: Sequence[Query]) -> str:
     reads = set().union(*(query.reads for query in queries))
     writes = set().union(*(query.writes for query in queries))
-    return f"{len(reads)} topics read, {len(writes)} written"
+    return f"{len(reads)} {'topic' if len(reads) == 1 else 'topics'} read, {len(writes)} written"
