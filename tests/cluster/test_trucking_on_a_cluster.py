@@ -76,8 +76,10 @@ def test_trucking_application_runs_on_two_workers_with_only_master_set(
             follower.stop()
         tasks = spark.finished_tasks()
     assert all(tasks.values()), f"a worker had no tasks: {tasks}"
-    spread = {path.name for path in tmp_path.glob("state/trucking/*/state/0/*") if path.name.isdigit()}
-    assert len(spread) == topics.PARTITIONS, "state must have as many partitions as the topics, not Spark's 200"
+    levels = list(tmp_path.glob("state/trucking/*/shards/level-*"))
+    shards = {level.name: len(list(level.glob("shard-*.db"))) for level in levels}
+    assert shards
+    assert set(shards.values()) == {topics.PARTITIONS}, f"as many as the topics' partitions: {shards}"
     with capsys.disabled():
         print(
             f"\n{truth.events.total():,} positions of {len(truth.events)} drivers, {len(truth.violations):,} "
