@@ -19,6 +19,7 @@ from odradek.connect.service.steward import CLIENT, NotActive, Steward
 from odradek.connect.storage.configs import Config, Target, connector_entry, target_entry
 from odradek.connect.storage.offsets import offset_entries
 from odradek.connect.storage.statuses import State, Status, topic_entry
+from odradek.connect.storage.topic_log import NotAllowed
 from odradek.connect.validation import secrets_of, validated
 from odradek.monitor.registry import Reading
 
@@ -320,7 +321,7 @@ class Requests:
     def _on_steward(self, function: Callable[[], T]) -> T:
         try:
             return self._steward.call(function)
-        except NotActive as idle:
+        except (NotActive, NotAllowed) as idle:
             raise Refused(409, str(idle)) from None
         except ClientError as failed:
             raise Refused(500, str(failed)) from None

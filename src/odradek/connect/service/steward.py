@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from odradek.connect.service.watching import Listed, Measured, News, NotListed, 
 from odradek.connect.storage.configs import ConfigState, Target, task_entries
 from odradek.connect.storage.offsets import OffsetState
 from odradek.connect.storage.statuses import Status, StatusState, status_entry, topic_entry
-from odradek.connect.storage.topic_log import StorageFailed, TopicLog
+from odradek.connect.storage.topic_log import Entry, StorageFailed, TopicLog
 from odradek.connect.tasks.spec import Ending, Outcome, TaskSpec
 from odradek.connect.validation import BadConfig, Connector, connector
 
@@ -81,6 +81,10 @@ class Steward:
         self._tasks: dict[str, tuple[tuple[Any, ...], ...]] = {}
         self._halts: dict[str, float] = {}
         self._applied: dict[str, tuple[int, Target]] = {}
+        # Statuses that are not stored yet, by key: an append that failed is tried again.
+        self._untold: dict[bytes, bytes | None] = {}
+        # What was seen and waits for the lease.
+        self._sightings: deque[Sighting] = deque()
         self._generation = 0
         self._stop = threading.Event()
         self._unfenced: set[tuple[str, int]] = set()
@@ -99,14 +103,22 @@ class Steward:
         self._thread = threading.Thread(target=self._run_or_end, name="connect-steward", daemon=True)
 
     def _open_storage(self) -> None:
-        wanted, more = self.settings, {"replication_factor": self.settings.replication_factor}
-        self.config_log = TopicLog(self.admin, wanted.config_topic, 1, wanted.clients, self.configs.apply, **more)
-        self.offset_log = TopicLog(
-            self.admin, wanted.offset_topic, wanted.offset_partitions, wanted.clients, self.offsets.apply, **more
-        )
-        self.status_log = TopicLog(
-            self.admin, wanted.status_topic, wanted.status_partitions, wanted.clients, self.statuses.apply, **more
-        )
+        wanted = self.settings
+
+        def opened(topic: str, partitions: int, apply: Callable[[Entry], None]) -> TopicLog:
+            return TopicLog(
+                self.admin,
+                topic,
+                partitions,
+                wanted.clients,
+                apply,
+                replication_factor=wanted.replication_factor,
+                may_append=lambda: self.may_write,
+            )
+
+        self.config_log = opened(wanted.config_topic, 1, self.configs.apply)
+        self.offset_log = opened(wanted.offset_topic, wanted.offset_partitions, self.offsets.apply)
+        self.status_log = opened(wanted.status_topic, wanted.status_partitions, self.statuses.apply)
         # A killed service may have left transactions open in the topic of offsets. The active service aborts them.
         for log in (self.config_log, self.status_log):
             log.catch_up()
@@ -202,6 +214,8 @@ class Steward:
             return
         try:
             self.reconcile()
+            while self._sightings:
+                self._take_sighting(self.fleet, self._sightings.popleft())
             self.fleet.tick(now)
             self._carry_out()
             self._watching.tick(now, self.offsets.at)
@@ -225,6 +239,8 @@ class Steward:
         self.fleet = Fleet(self._jobs.slots, prefix=f"{self.settings.group}-{self._generation}")
         self._watching = Watching(self.admin, lambda sighting: self._post(lambda: self._saw(sighting)))
         self._applied.clear()
+        self._untold.clear()
+        self._sightings.clear()
         self.figures.clear()
 
     def _count(self, name: str) -> int:
@@ -255,6 +271,8 @@ class Steward:
         self.fleet = self._watching = None
         self._ready.clear()
         self._tasks.clear()
+        self._untold.clear()
+        self._sightings.clear()
 
     # --- wanted and actual state
 
@@ -323,7 +341,6 @@ class Steward:
 
     def _carry_out(self) -> None:
         fleet = self._active_fleet()
-        told: list[tuple[bytes, bytes | None]] = []
         for effect in fleet.take():
             match effect:
                 case Launch():
@@ -342,9 +359,14 @@ class Steward:
                     if state is not None:
                         worker, generation = self.settings.worker_id, self._generation
                         status = Status(state=state, trace=trace, worker_id=worker, generation=generation)
-                    told.append(status_entry(name, task, status))
-        if told:
-            self.status_log.append(told)
+                    self._will_tell([status_entry(name, task, status)])
+        if self._untold:
+            self.status_log.append(list(self._untold.items()))
+            self._untold.clear()
+
+    def _will_tell(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """The next tick that has the lease stores them. A newer status of the same part replaces an older one."""
+        self._untold.update(entries)
 
     def _list(self, name: str, version: int) -> None:
         fleet = self._active_fleet()
@@ -410,9 +432,11 @@ class Steward:
         fleet.run_ended(run, outcome, time.monotonic())
 
     def _saw(self, sighting: Sighting) -> None:
-        fleet, now = self.fleet, time.monotonic()
-        if fleet is None:
-            return
+        if self.fleet is not None:
+            self._sightings.append(sighting)
+
+    def _take_sighting(self, fleet: Fleet, sighting: Sighting) -> None:
+        now = time.monotonic()
         match sighting:
             case Listed(name, version, tasks):
                 self._listed(fleet, name, version, tasks)
@@ -462,7 +486,7 @@ class Steward:
         new = [topic for topic in facts.get("topics", ()) if topic not in known]
         if new:
             now_ms = int(time.time() * 1000)
-            self.status_log.append([topic_entry(name, topic, task, now_ms) for topic in new])
+            self._will_tell([topic_entry(name, topic, task, now_ms) for topic in new])
 
     def _count_report(self, name: str, task: int, facts: Mapping[str, Any]) -> None:
         ready = self._ready.get(name)
@@ -491,9 +515,7 @@ class Steward:
         return self.figures.setdefault(name, Figures())
 
     def _forget_topics(self, name: str) -> None:
-        topics = list(self.statuses.topics.get(name, ()))
-        if topics:
-            self.status_log.append([topic_entry(name, topic, None, 0) for topic in topics])
+        self._will_tell([topic_entry(name, topic, None, 0) for topic in self.statuses.topics.get(name, ())])
 
 
 def _policy(options: CommonOptions) -> RestartPolicy:

@@ -37,6 +37,10 @@ class StorageFailed(Exception):
     """The topic cannot be read or written."""
 
 
+class NotAllowed(StorageFailed):
+    """Another service may be active, so this one does not write."""
+
+
 class TopicLog:
     """Calls `apply` for every entry, in the order of each partition. Creates the topic if it is missing."""
 
@@ -49,8 +53,10 @@ class TopicLog:
         apply: Callable[[Entry], None],
         *,
         replication_factor: int = -1,
+        may_append: Callable[[], bool] = lambda: True,
     ) -> None:
         self.topic = topic
+        self._may_append = may_append
         self._admin = admin
         self._apply = apply
         admin.create_topic(topic, partitions, {"cleanup.policy": "compact"}, replication_factor=replication_factor)
@@ -132,7 +138,12 @@ class TopicLog:
         return True
 
     def append(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Returns when the entries are stored, and applied here. Raises StorageFailed."""
+        """Returns when the entries are stored, and applied here. Raises StorageFailed.
+
+        `may_append` is asked here, after all that a caller may have waited for.
+        """
+        if not self._may_append():
+            raise NotAllowed(f'topic "{self.topic}" was not written: another service of the group may be active')
         failed: list[KafkaError] = []
         for key, value in entries:
             try:
@@ -142,6 +153,9 @@ class TopicLog:
             except (KafkaException, BufferError) as refused:
                 raise StorageFailed(f'writing to topic "{self.topic}": {refused}') from refused
         left = self._producer.flush(CATCH_UP_S)
+        if left:
+            # The caller is told that they failed, so they must not be sent later, when another service is active.
+            self._producer.purge(in_flight=False)
         if failed or left:
             why = failed[0].str() if failed else f"no acknowledgement within {CATCH_UP_S:.0f} s"
             raise StorageFailed(f'writing to topic "{self.topic}": {why}')
