@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.pipeline.keeping_up import MicroBatch, Pace, micro_batch
@@ -19,8 +21,11 @@ PROGRESS = {
 }
 
 
-def pace(took: list[float], *, every_s=None, planning=0.1, rows=100, left=0) -> str | None:
-    """The warning after micro-batches with these durations, one after the other or every `every_s` seconds."""
+def pace(took: list[float], *, every_s=None, planning=0.1, rows=100, left=0, later_s=0.0, idle=False) -> str | None:
+    """The warning after micro-batches with these durations, one after the other or every `every_s` seconds.
+
+    `later_s` after them, while another one runs, or after an idle time.
+    """
     pace, now_s = Pace(every_s), 1000.0
     for number, took_s in enumerate(took):
         batch = MicroBatch(
@@ -35,7 +40,9 @@ def pace(took: list[float], *, every_s=None, planning=0.1, rows=100, left=0) -> 
         pace.see(batch)
         pace.see(batch)
         now_s += max(took_s, every_s or 0)
-    return pace.warning(now_s)
+    if idle:
+        pace.see(replace(batch, number=len(took), began_s=now_s, rows=0))
+    return pace.warning(now_s + later_s, is_working=later_s > 0)
 
 
 def test_micro_batch_is_made_from_spark_progress():
@@ -85,6 +92,22 @@ def test_warning_for_micro_batches_longer_than_every_names_the_slow_part():
 def test_one_long_micro_batch_after_a_pause_causes_no_warning():
     assert pace([0.5] * 12 + [90.0], every_s=1) is None
     assert pace([9.0] * 3, every_s=1) is None
+
+
+def test_two_long_micro_batches_of_which_the_second_is_longer_cause_a_warning():
+    """A query that is much too slow would need an hour for nine micro-batches."""
+    assert pace([80.0, 270.0]).startswith("it falls behind: records waited 80.0 s, now 270.0 s; the topics get ")
+    assert pace([1.0, 5.0, 25.0, 125.0]) is not None
+    assert pace([300.0, 80.0]) is None, "it catches up after a stop"
+    assert pace([80.0, 90.0]) is None
+    assert pace([1.0, 90.0]) is None, "a burst"
+    assert pace([20.0, 90.0], every_s=600) is None, "it rested in between"
+
+
+def test_the_warning_stays_while_a_long_micro_batch_runs():
+    assert pace([80.0, 270.0], later_s=400.0) is not None
+    assert pace([1, 1, 2, 3, 4, 6, 8, 10, 12], later_s=400.0) is not None
+    assert pace([80.0, 270.0], later_s=400.0, idle=True) is None
 
 
 def test_idle_query_causes_no_warning():

@@ -141,6 +141,13 @@ def test_spark_progress_becomes_a_query_record():
     assert (stateless.input_rows_per_s, stateless.state_rows, stateless.watermark) == (None, None, None)
 
 
+def test_the_input_rate_of_a_first_micro_batch_is_unknown():
+    """Spark has nothing to compare it with, and reports 0."""
+    first = told("count", "working", {**PROGRESS, "inputRowsPerSecond": 0.0}, None)
+    idle = told("count", "waiting", {**PROGRESS, "inputRowsPerSecond": 0.0, "numInputRows": 0}, None)
+    assert (first.input_rows_per_s, idle.input_rows_per_s) == (None, 0.0)
+
+
 def test_figures_of_the_engine_replace_those_of_spark():
     record = recorded(Query(progress=PROGRESS, figures=StateFigures(rows=9, bytes=4096, late_rows=2)))
     assert (record.state_rows, record.state_bytes, record.late_rows) == (9, 4096, 2)

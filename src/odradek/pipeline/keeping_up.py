@@ -2,6 +2,8 @@
 
 A micro-batch reads the records that arrived while the previous one ran. If a query cannot keep up, its micro-batches
 take longer and longer. If their size is limited, more and more records wait for later ones.
+
+The slower a query, the fewer micro-batches there are to judge: two suffice if they are long and follow each other.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ BATCHES_KEPT = 120
 GROWTH = 1.5
 UNREMARKABLE_S = 3.0
 """Shorter delays cause no warning."""
+LONG_S = 10.0
+"""A micro-batch of this time follows no burst: its query had much to do before, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,10 @@ class MicroBatch:
     rows: int
     dropped: int = 0  # rows that were too late, as Spark's own operators count them
     left: int  # records that existed when it was planned, but that its limit left for later micro-batches
+
+    @property
+    def ended_s(self) -> float:
+        return self.began_s + self.took_s
 
     @property
     def delay_s(self) -> float:
@@ -76,28 +84,45 @@ class Pace:
     def __init__(self, every_s: float | None) -> None:
         self._every_s = every_s
         self._batches: deque[MicroBatch] = deque(maxlen=BATCHES_KEPT)
+        self._is_idle = False
 
     def see(self, batch: MicroBatch) -> None:
         """Add a micro-batch. One that was seen before is ignored: Spark reports the last one until there is another."""
+        self._is_idle = not batch.rows
         if batch.rows and (not self._batches or batch.number > self._batches[-1].number):
             self._batches.append(batch)
 
-    def warning(self, now_s: float) -> str | None:
-        """Why the query does not keep up. None when it does, or when there are too few micro-batches."""
+    def warning(self, now_s: float, *, is_working: bool = False) -> str | None:
+        """Why the query does not keep up. None when it does, or when there are too few micro-batches.
+
+        `is_working`: a micro-batch runs now. If the query was not idle before, the last ones count until it ends.
+        """
+        if is_working and not self._is_idle and self._batches:
+            now_s = min(now_s, self._batches[-1].ended_s)
         batches = self._recent(now_s)
+        if self._grew_long(batches):
+            return _behind(batches[-2].delay_s, batches[-1].delay_s, batches[-2:])
         if len(batches) < BATCHES_MIN:
             return None
-        before_s, now_s = _delays(batches)
-        if now_s > UNREMARKABLE_S and now_s > GROWTH * before_s:
-            return f"it falls behind: records waited {before_s:.1f} s, now {now_s:.1f} s; {_too_much(batches)}"
+        before_s, after_s = _delays(batches)
+        if after_s > UNREMARKABLE_S and after_s > GROWTH * before_s:
+            return _behind(before_s, after_s, batches)
         took_s = median(batch.took_s for batch in batches)
         if self._every_s is not None and took_s > self._every_s:
             return f"micro-batches take {took_s:.1f} s, longer than every={self._every_s:g} s; {_too_long(batches)}"
         return None
 
+    def _grew_long(self, batches: Sequence[MicroBatch]) -> bool:
+        """Whether the last one took more than a minute, and much longer than the one directly before it."""
+        if len(batches) < 2:
+            return False
+        before, last = batches[-2:]
+        is_next = last.began_s - before.ended_s <= max(self._every_s or 0.0, UNREMARKABLE_S)
+        return is_next and before.took_s > LONG_S and last.took_s > max(WINDOW_S, GROWTH * before.took_s)
+
     def _recent(self, now_s: float) -> Sequence[MicroBatch]:
         """The micro-batches of the last minute, but at least BATCHES_MIN. Empty if the query was idle for a minute."""
-        recent = [batch for batch in self._batches if batch.began_s + batch.took_s > now_s - WINDOW_S]
+        recent = [batch for batch in self._batches if batch.ended_s > now_s - WINDOW_S]
         if not recent:
             return ()
         return recent if len(recent) >= BATCHES_MIN else list(self._batches)[-BATCHES_MIN:]
@@ -108,6 +133,10 @@ def _delays(batches: Sequence[MicroBatch]) -> tuple[float, float]:
     third = len(batches) // 3
     before, now = (median(batch.delay_s for batch in part) for part in (batches[:third], batches[-third:]))
     return before, now
+
+
+def _behind(before_s: float, now_s: float, batches: Sequence[MicroBatch]) -> str:
+    return f"it falls behind: records waited {before_s:.1f} s, now {now_s:.1f} s; {_too_much(batches)}"
 
 
 def _too_much(batches: Sequence[MicroBatch]) -> str:

@@ -197,7 +197,7 @@ def recorded(query: Watched, pace: Pace | None = None, meter: Meter | None = Non
     if pace is None or not query.spark.isActive:
         return record
     pace.see(micro_batch(progress))
-    return replace(record, warning=pace.warning(time.time()))
+    return replace(record, warning=pace.warning(time.time(), is_working=state == "working"))
 
 
 def told(
@@ -210,7 +210,7 @@ def told(
         name=name,
         state=state,
         batch=progress["batchId"],
-        input_rows_per_s=_rate(progress.get("inputRowsPerSecond")),
+        input_rows_per_s=_input_rate(progress),
         processed_rows_per_s=_rate(progress.get("processedRowsPerSecond")),
         batch_ms=progress.get("batchDuration"),
         planning_ms=spent.get("queryPlanning"),
@@ -233,6 +233,12 @@ def _of_spark(operators: Sequence[Mapping[str, Any]]) -> StateFigures | None:
         bytes=sum(operator["memoryUsedBytes"] for operator in operators),
         late_rows=None,  # Spark counts them by micro-batch
     )
+
+
+def _input_rate(progress: Mapping[str, Any]) -> float | None:
+    """Spark divides by the time since the micro-batch before, and reports 0 for the first one."""
+    rate = _rate(progress.get("inputRowsPerSecond"))
+    return None if not rate and progress.get("numInputRows") else rate
 
 
 def _rate(value: float | None) -> float | None:
