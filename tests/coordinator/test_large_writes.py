@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.coordinator.effects import Effects, Now, Producer
+from odradek.coordinator.effects import Effects, Producer
 from odradek.coordinator.engine import Engine
 from odradek.coordinator.group.changes import PartitionKey
 from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.shard import GroupShard
-from odradek.coordinator.timers import Timers
 from odradek.metadata.image import ClusterImage, ImageDelta, TopicImage
 from odradek.protocol.batch import iter_batches
 from odradek.protocol.messages.p08_offset_commit import (
@@ -24,6 +23,7 @@ from odradek.protocol.messages.p13_leave_group import MemberIdentity
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.txn_marker import TxnMarker
 from support.memory_partition import MemoryPartition
+from support.virtual_time import VirtualTime
 
 MANY = 12_000
 RETENTION_MS, CHECK_MS = 100_000, 1000
@@ -31,11 +31,10 @@ IMAGE = ClusterImage(cluster_id="c")
 TOPIC_ID = b"t" * 16
 
 
-class Groups:
+class Groups(VirtualTime):
     def __init__(self) -> None:
-        self.ms = 1_000_000
+        super().__init__()
         self.partition = MemoryPartition()
-        self.timers: Timers = Timers()
         config = GroupConfig(
             initial_rebalance_delay_ms=0,
             offsets_retention_ms=RETENTION_MS,
@@ -46,28 +45,12 @@ class Groups:
         self.answers: list = []
         self.perform(self.engine.finish_loading(self.now, IMAGE))
 
-    @property
-    def now(self) -> Now:
-        return Now(self.ms, self.ms)
-
     def perform(self, effects: Effects) -> None:
         self.answers += [response for _, response in effects.replies]
-        for key, deadline in effects.timers.items():
-            if deadline is None:
-                self.timers.cancel(key)
-            else:
-                self.timers.set(key, deadline)
+        self.set_timers(effects)
         if effects.append is not None:
             append = effects.append
             self.engine.write(append, self.now, lambda error: self.perform(append.then(error, self.now)))
-
-    def pass_time(self, ms: int) -> None:
-        end = self.ms + ms
-        while (at := self.timers.next_wakeup()) is not None and at <= end:
-            self.ms = max(self.ms, at)
-            for key in self.timers.due(self.ms, 1):
-                self.perform(self.shard.timer_fired(key, self.now))
-        self.ms = end
 
     def commit(self, group_id: str, *, count: int = MANY, topic: str = "wide", producer: Producer | None = None):
         partitions = [OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in range(count)]

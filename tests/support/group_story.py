@@ -8,12 +8,11 @@ from __future__ import annotations
 import struct
 
 from odradek.base.errors import ErrorCode
-from odradek.coordinator.effects import Effects, Now
+from odradek.coordinator.effects import Effects
 from odradek.coordinator.group.changes import CommittedOffset, PartitionKey
 from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.shard import GroupShard
-from odradek.coordinator.timers import Timers
 from odradek.metadata.image import ClusterImage, ImageDelta, TopicImage
 from odradek.protocol.messages.p08_offset_commit import (
     OffsetCommitRequest,
@@ -24,9 +23,9 @@ from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroup
 from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.p13_leave_group import MemberIdentity
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from support.virtual_time import VirtualTime
 
 GROUP = "orders-readers"
-START_MS = 1_000_000
 
 
 def subscription(*topics: str, version: int = 0) -> bytes:
@@ -34,12 +33,11 @@ def subscription(*topics: str, version: int = 0) -> bytes:
     return struct.pack(">hi", version, len(topics)) + encoded + struct.pack(">i", -1)
 
 
-class Story:
+class Story(VirtualTime):
     def __init__(self, **config) -> None:
+        super().__init__()
         self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **config})
         self.shard = GroupShard(self.config)
-        self.ms = START_MS
-        self.timers: Timers = Timers()
         self.log: list[tuple[bytes, bytes | None]] = []
         # Responses by the name of the sender of the request, newest last.
         self.answers: dict[str, list] = {}
@@ -48,10 +46,6 @@ class Story:
         self.held = False
         self._waiting: list = []
         self._ids = 0
-
-    @property
-    def now(self) -> Now:
-        return Now(self.ms, self.ms)
 
     @property
     def group(self):
@@ -68,11 +62,7 @@ class Story:
         self.perform(self.shard.metadata_changed(self.now, image, ImageDelta(deleted=deleted)))
 
     def perform(self, effects: Effects) -> None:
-        for key, deadline in effects.timers.items():
-            if deadline is None:
-                self.timers.cancel(key)
-            else:
-                self.timers.set(key, deadline)
+        self.set_timers(effects)
         for to, response in effects.replies:
             self.answers.setdefault(to, []).append(response)
         if effects.append is not None:
@@ -101,15 +91,6 @@ class Story:
     def give_up_oldest_write(self) -> None:
         """The commit timed out: its request fails, but the record stays in the log."""
         self.perform(self._waiting.pop(0).then(ErrorCode.COORDINATOR_NOT_AVAILABLE, self.now))
-
-    def pass_time(self, ms: int) -> None:
-        """Advance the time. Every timer fires at its own time."""
-        end = self.ms + ms
-        while (at := self.timers.next_wakeup()) is not None and at <= end:
-            self.ms = max(self.ms, at)
-            for key in self.timers.due(self.ms, 1):
-                self.perform(self.shard.timer_fired(key, self.now))
-        self.ms = end
 
     def answer(self, who: str):
         """The next response to `who`, or None while the request is parked."""

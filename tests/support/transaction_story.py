@@ -10,7 +10,7 @@ from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.coordinator.effects import Ask, Effects, Now
+from odradek.coordinator.effects import Ask, Effects
 from odradek.coordinator.engine import Engine
 from odradek.coordinator.timers import Timers
 from odradek.coordinator.transaction.config import TransactionConfig
@@ -27,9 +27,9 @@ from odradek.protocol.messages.p27_write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from support.memory_partition import MemoryPartition
+from support.virtual_time import VirtualTime
 
 ID = "copier"
-START_MS = 1_000_000
 HERE = 1
 A, B, C = (TopicPartition(topic, 0) for topic in ("orders", "payments", "shipments"))
 
@@ -61,12 +61,12 @@ def image_of(leaders: dict[TopicPartition, int], transaction_version: int) -> Cl
     return ClusterImage(cluster_id="c", features={"transaction.version": transaction_version}, topics=topics)
 
 
-class TransactionStory:
+class TransactionStory(VirtualTime):
     def __init__(self, *, transaction_version: int = 2, **config) -> None:
+        super().__init__()
         self.config = TransactionConfig(**config)
         self.transaction_version = transaction_version
         self.leaders = {A: 1, B: 2, C: 3}
-        self.ms = START_MS
         self.partition = MemoryPartition(leader_epoch=5)
         self.next_producer_id = 1000
         # Asked and not answered, by broker. Markers are answered at once unless held.
@@ -79,7 +79,7 @@ class TransactionStory:
         self._start()
 
     def _start(self) -> None:
-        self.timers: Timers = Timers()
+        self.timers = Timers()
         self.shard = TransactionShard(self.config, HERE, self.partition.leader_epoch)
         self.engine = Engine(self.shard, self.partition, commit_timeout_ms=5000)
         if self.partition.end:
@@ -89,10 +89,6 @@ class TransactionStory:
     @property
     def image(self) -> ClusterImage:
         return image_of(self.leaders, self.transaction_version)
-
-    @property
-    def now(self) -> Now:
-        return Now(self.ms, self.ms)
 
     @property
     def transaction(self) -> Transaction:
@@ -111,11 +107,7 @@ class TransactionStory:
     def perform(self, effects: Effects) -> None:
         for to, response in effects.replies:
             to.given.append(response)
-        for key, deadline in effects.timers.items():
-            if deadline is None:
-                self.timers.cancel(key)
-            else:
-                self.timers.set(key, deadline)
+        self.set_timers(effects)
         if effects.append is not None:
             append = effects.append
             self.engine.write(append, self.now, lambda error: self.perform(append.then(error, self.now)))
@@ -165,12 +157,7 @@ class TransactionStory:
         return WriteTxnMarkersResponse(markers=results)
 
     def pass_time(self, ms: int) -> None:
-        end = self.ms + ms
-        while (at := self.timers.next_wakeup()) is not None and at <= end:
-            self.ms = max(self.ms, at)
-            for key in self.timers.due(self.ms, 1):
-                self.perform(self.shard.timer_fired(key, self.now))
-        self.ms = end
+        super().pass_time(ms)
         self.engine.give_up_waiting(self.now)
 
     def move(self, leaders: dict[TopicPartition, int | None]) -> None:

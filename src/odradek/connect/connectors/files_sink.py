@@ -14,6 +14,7 @@ from odradek.connect.interface import Sink, TopicPartition
 from odradek.connect.options import not_empty, option
 from odradek.connect.progress import NEW, Progress
 from odradek.connect.records import Record, TopicPlace
+from odradek.pipeline.durable import replace_durably
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,14 +109,4 @@ def _read(path: Path) -> _Written | None:
 def _replace(path: Path, written: _Written) -> None:
     progress = written.progress
     told = {"length": written.length, "first": progress.first, "begin": progress.begin, "end": progress.end}
-    new = path.with_suffix(".new")
-    with new.open("w") as file:
-        file.write(json.dumps(told))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_durably(path, json.dumps(told).encode())

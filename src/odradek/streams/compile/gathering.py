@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from odradek.pipeline.durable import sync
 from odradek.streams.engine.store import Run
 
 if TYPE_CHECKING:
@@ -60,15 +61,7 @@ class RowFile:
         self._file.close()
         self._aside.replace(self._path)
         for folder in (self._folder, self._folder.parent):
-            sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            sync(folder)
 
 
 @dataclass(frozen=True, slots=True)

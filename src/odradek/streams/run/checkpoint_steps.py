@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+from odradek.pipeline.durable import ASIDE
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.layout import DEFAULT_STATE_DIR, Layout
 from odradek.streams.compile.fingerprint import Line, fingerprint, source_text
@@ -54,7 +55,7 @@ def _check(layout: Layout, query: Query, lines: tuple[Line, ...]) -> None:
 
 def _left_behind(layout: Layout, queries: Sequence[Query]) -> list[str]:
     """The queries that have begun and are no more."""
-    known = {path.name for path in layout.steps("").glob("*") if not path.name.endswith("@new")}
+    known = {path.name for path in layout.steps("").glob("*") if not path.name.endswith(ASIDE)}
     return [name for name in sorted(known - {query.name for query in queries}) if _has_begun(layout, name)]
 
 

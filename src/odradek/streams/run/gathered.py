@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.streams.compile.gathering import SUFFIX, sync_folder
+from odradek.pipeline.durable import sync
+from odradek.streams.compile.gathering import SUFFIX
 from odradek.streams.engine.store import Run
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Gathered:
         new = self.folder / f"{first}-{run.name}"
         new.mkdir(parents=True)
         for made in (self.folder, self.folder.parent, self.folder.parent.parent):
-            sync_folder(made)
+            sync(made)
 
     def waiting(self, begin: int, committed: int) -> list[Waiting]:
         """The micro-batches from `begin` to `committed` that have rows. Each is of the last run that began before."""
