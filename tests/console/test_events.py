@@ -45,6 +45,12 @@ def test_a_failover_of_many_partitions_is_one_event_of_each_kind():
     ]
 
 
+def test_a_dead_broker_has_not_fallen_behind():
+    gone = with_broker(healthy(), 2, problem="refused")
+    now = with_isr(gone, (1, 3), numbers=[0, 2])
+    assert told(gone, now) == [("warn", "2 partitions under-replicated: broker 2 has gone: orders-0, orders-2")]
+
+
 def test_shrinking_and_growing_isr():
     small = with_isr(healthy(), (1, 3), numbers=[0, 2])
     assert told(healthy(), small) == [

@@ -66,6 +66,7 @@ def stage() -> Iterator[Stage]:
     ):
         stage = Stage(cluster=cluster, console=console, url=server.url, tab=tab, problems=problems)
         admin = Admin(cluster.bootstrap_servers)
+        admin.create_topic("careful", 1, {"min.insync.replicas": "3"}, replication_factor=3)
         wait_until(lambda: all(admin.committed(name) for name in ("billing", "audit", STRANGE)), "the groups commit")
         wait_until(lambda: not admin.group("audit").members, "audit has left")
         wait_until(lambda: console.snapshot.lag_is_known, "the console has read the commits")
@@ -163,6 +164,24 @@ def a_config_is_changed_and_set_back(stage: Stage) -> None:
     wait_until(lambda: value() is None, "the broker uses its default")
 
 
+def the_console_shows_what_a_dead_broker_means(stage: Stage) -> None:
+    tab = stage.tab
+    tab.locator("#verdict").get_by_role("link", name="Show").click()
+    tab.wait_for_url("**/brokers/3")
+    assert "Start broker 3 again" in tab.locator("#findings").inner_text()
+    stage.sees("Log directories, as they were when it last answered")
+    tab.get_by_role("link", name="Show the topics that lack replicas").click()
+    tab.wait_for_url("**/topics?show=problems")
+    tab.locator("tr", has_text="careful").get_by_text("refuses acks=all").wait_for()
+    assert tab.locator("tr", has_text="orders").get_by_text("under-replicated").count() == 1
+    tab.get_by_role("link", name="careful").click()
+    assert "1 partition refuses acks=all" in tab.locator("#topic-state").inner_text()
+    tab.get_by_role("link", name="Partitions").click()
+    stage.sees("fewer replicas are in sync than min.insync.replicas requires")
+    assert faults(tab, [stage.url + path for path in ("/brokers/3", "/topics/careful/partitions")]) == []
+    stage.open("/")
+
+
 def a_dead_broker_changes_the_verdict(stage: Stage) -> None:
     stage.open("/")
     stage.tab.locator("#verdict:not(.bad)").wait_for()
@@ -173,6 +192,7 @@ def a_dead_broker_changes_the_verdict(stage: Stage) -> None:
     assert "Broker 3 is down" in tab.locator("#verdict h1").inner_text()
     assert "down" in tab.locator("#broker-3").inner_text()
     stage.sees("Broker 3 is gone")
+    the_console_shows_what_a_dead_broker_means(stage)
     stage.cluster.nodes[3].start()
     stage.sees("Broker 3 is back")
     tab.locator("#verdict:not(.bad)").wait_for()

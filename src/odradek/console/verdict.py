@@ -14,7 +14,7 @@ from urllib.parse import quote
 from odradek.console.collecting.snapshot import Broker, Group, LogDir, Partition, Quorum, Snapshot
 from odradek.console.finding import Finding, Level
 from odradek.console.words import counted, plural
-from odradek.monitor.cluster_health import Disk, follows, refuses_acks_all
+from odradek.monitor.cluster_health import Disk, follows
 from odradek.monitor.lag.evaluation import Status
 
 NAMED_MAX = 3
@@ -176,8 +176,7 @@ class _Harm:
 
     def is_refusing(self, place: Place) -> bool:
         """Whether acks=all is refused."""
-        needed = self._snapshot.min_in_sync.get(place[0])
-        return refuses_acks_all(len(place[1].in_sync), len(place[1].replicas), needed)
+        return self._snapshot.refuses_writes(*place)
 
     def effect(self, places: Sequence[Place], broker: Broker) -> str:
         """What the missing replicas mean for clients, in one sentence."""

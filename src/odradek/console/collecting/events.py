@@ -87,9 +87,9 @@ def _partitions(before: Snapshot, now: Snapshot) -> Iterator[Event]:
                 grew.append(place)
     yield from _told(now, offline, EventKind.OFFLINE, "bad", "without a leader now: no in-sync replica is available")
     yield from _told(now, elected, EventKind.ELECTION, "info", f"led by {_brokers_named(leaders)} now")
-    yield from _told(
-        now, shrank, EventKind.ISR_SHRANK, "warn", f"under-replicated: {_brokers_named(missing)} fell behind"
-    )
+    dead = {each.broker_id for each in now.brokers if not each.is_alive}
+    why = "fell behind" if missing - dead else "has gone" if len(missing) == 1 else "have gone"
+    yield from _told(now, shrank, EventKind.ISR_SHRANK, "warn", f"under-replicated: {_brokers_named(missing)} {why}")
     yield from _told(now, online, EventKind.ONLINE, "good", "led again")
     yield from _told(now, grew, EventKind.ISR_GREW, "good", "back in sync")
 

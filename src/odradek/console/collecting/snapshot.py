@@ -262,6 +262,16 @@ class Snapshot:
         }
         return {name: partitions for name, partitions in found.items() if partitions}
 
+    def refuses_writes(self, topic: str, partition: Partition) -> bool:
+        """Whether its leader refuses acks=all, which is the default of producers."""
+        needed = self.min_in_sync.get(topic)
+        return partition.leader >= 0 and cluster_health.refuses_acks_all(
+            len(partition.in_sync), len(partition.replicas), needed
+        )
+
+    def refusing(self, topic: Topic) -> list[Partition]:
+        return [each for each in topic.partitions if self.refuses_writes(topic.name, each)]
+
     @cached_property
     def under_replicated(self) -> int:
         return sum(len(each.in_sync) < len(each.replicas) for few in self.short.values() for each in few)

@@ -110,6 +110,7 @@ def _shown(console: Console, request: Request) -> Response:
         "broker.html",
         title=f"Broker {number}",
         broker=broker,
+        findings=[each for each in console.verdict().findings if each.path == f"/brokers/{number}"],
         tab=tab,
         tabs=[(name, text, console.to("/brokers", number, tab=name)) for name, text in TABS],
         form_to=console.to("/brokers", number),

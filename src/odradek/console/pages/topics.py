@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -32,10 +32,13 @@ class Row:
     rate: float | None
     configs: Mapping[str, str] | None = None
     trend: Sequence[float] = ()
+    refusing: int = 0  # partitions that refuse acks=all
 
     @property
     def severity(self) -> int:
-        return 2 if self.topic.offline else 1 if self.topic.under_replicated else 0
+        if self.topic.offline:
+            return 3
+        return 2 if self.refusing else 1 if self.topic.under_replicated else 0
 
     @property
     def retention(self) -> str:
@@ -62,6 +65,7 @@ def row_of(snapshot: Snapshot, topic: Topic) -> Row:
         records=records_of(snapshot, topic.name),
         size=snapshot.sizes.get(topic.name),
         rate=snapshot.rates.get(topic.name),
+        refusing=len(snapshot.refusing(topic)),
     )
 
 
@@ -111,14 +115,7 @@ class Topics:
         )
         configs = self._pages.configs.of([row.topic.name for row in found.rows])
         rows = [
-            Row(
-                topic=row.topic,
-                records=row.records,
-                size=row.size,
-                rate=row.rate,
-                configs=configs.get(row.topic.name),
-                trend=console.trend("topic/" + row.topic.name),
-            )
+            replace(row, configs=configs.get(row.topic.name), trend=console.trend("topic/" + row.topic.name))
             for row in found.rows
         ]
         return console.page(

@@ -23,6 +23,8 @@ from odradek.protocol.messages.p35_describe_log_dirs import (
 
 # A partition with more than this share of the even one is called skewed.
 SKEW_WARN = 2.0
+PARTITION_TONES = {"in sync": "good", "under-replicated": "warn", "refuses acks=all": "bad", "offline": "bad"}
+STATES = tuple(PARTITION_TONES)
 TONES = {"OK": "good", "WARN": "warn", "ERR": "bad"}
 
 
@@ -33,6 +35,7 @@ class PartitionRow:
     end: int | None
     size: int | None  # of the leader's replica
     share: float | None  # of the largest partition, in records
+    refuses_writes: bool = False
 
     @property
     def records(self) -> int | None:
@@ -42,6 +45,8 @@ class PartitionRow:
     def state(self) -> str:
         if self.partition.leader == NO_LEADER:
             return "offline"
+        if self.refuses_writes:
+            return "refuses acks=all"
         return "under-replicated" if self.partition.missing else "in sync"
 
 
@@ -76,6 +81,7 @@ class Overview:
                 end=ends.get(each.number),
                 size=sizes.get((each.number, each.leader)),
                 share=records[each.number] / largest if largest and each.number in records else None,
+                refuses_writes=self._pages.console.snapshot.refuses_writes(topic.name, each),
             )
             for each in topic.partitions
         ]
@@ -84,7 +90,7 @@ class Overview:
             rows,
             columns={
                 "partition": lambda row: row.partition.number,
-                "state": lambda row: {"in sync": 0, "under-replicated": 1, "offline": 2}[row.state],
+                "state": lambda row: STATES.index(row.state),
                 "leader": lambda row: row.partition.leader,
                 "start": lambda row: row.start,
                 "end": lambda row: row.end,
@@ -101,6 +107,8 @@ class Overview:
             "partitions",
             "topic_partitions.html",
             list=found,
+            tones=PARTITION_TONES,
+            refusing=sum(row.refuses_writes for row in rows),
             problem=problem,
             skew=_skew(list(records.values())),
             leaders=len({each.leader for each in topic.partitions if each.leader != NO_LEADER}),
