@@ -58,6 +58,7 @@ WORKING = QueryRecord(
     state_bytes=4096,
     late_rows=3,
 )
+STARTING = QueryRecord(name="positions", state="starting")
 ABOUT = About(
     group="fleet.positions",
     reads=("positions",),
@@ -116,6 +117,7 @@ def test_an_application_that_keeps_up_is_no_problem():
         (app(replace(WORKING, warning="too slow")), "Pipeline fleet.positions cannot keep up"),
         (app(rule=Status.WARN, lag=10), "Pipeline fleet.positions is falling behind"),
         (app(is_over=True, lag=10, seconds_behind=90.0), "Application fleet is stopped, and records wait"),
+        (app(STARTING, lag=10, seconds_behind=90.0), "Application fleet is starting, and records wait"),
         (
             replace(app(), letters=(Letters(topic="bad", count=9, new=4),)),
             "Application fleet could not process some records",
@@ -135,6 +137,14 @@ def test_a_pipeline_that_cannot_keep_up_is_the_verdict_and_explains_its_group():
     assert now.level is Level.WARN
     assert now.first.why == "its micro-batches take longer and longer. 5,000 records wait, the oldest for 1 min 10 s"
     assert now.first.path == "/streams/fleet"
+
+
+def test_a_group_is_not_without_consumers_while_its_application_starts():
+    starting = app(STARTING, lag=5000, seconds_behind=70.0)
+    snapshot = with_group(healthy(), "fleet.positions", Status.STOP, state="Empty")
+    now = verdict(replace(snapshot, findings=tuple(findings(Applications(known=(starting,))))))
+    assert now.sentence == "Application fleet is starting, and records wait"
+    assert told(app(STARTING, lag=10, seconds_behind=20.0)) == []
 
 
 def test_finding_with_one_record_uses_the_singular():

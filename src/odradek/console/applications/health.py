@@ -73,7 +73,17 @@ def _of(app: Application) -> Iterator[Finding]:
                 path=path,
                 explains=frozenset(app.groups),
             )
-    elif app.state is not State.STARTING:
+    elif app.state is State.STARTING:
+        if app.lag and app.seconds_behind >= BEHIND_S:
+            yield Finding(
+                level=Level.WARN,
+                what=f"Application {app.name} is starting, and records wait",
+                why=f"Its first micro-batch is not done yet{_waiting(app)}",
+                step="Wait for it. If the lag does not shrink within minutes, read the log of the application",
+                path=path,
+                explains=frozenset(app.groups),
+            )
+    else:
         for query in app.queries:
             yield from _slow(app, query)
     yield from _letters(app)
