@@ -224,6 +224,8 @@ def test_whether_a_cluster_is_up_is_not_known_before_the_monitor_has_read_it(ser
     ("more", "told"),
     [
         ("colour = 1", r"alert\[0\]: unknown key colour"),
+        ('status = "ERROR"', r"alert\[0\].status: 'ERROR' is not one of WARN, ERR"),
+        ('[[alert]]\nname = "x"\ngroup = "("\nsend = ["team"]', r"alert 'x'.group: '\(' is not a regular expression"),
         ("[alerting]", "monitor.toml: unknown key alerting"),
         ("for = -1", r"alert\[0\].for: Expected `int` >= 0"),
         ("[webhook.other]", r"webhook\[...\]: the key url is missing"),

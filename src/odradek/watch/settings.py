@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -95,6 +95,9 @@ class _Command(_Section, frozen=True):
     timeout: Positive = 30
 
 
+_Status = Literal["WARN", "ERR"]
+
+
 class _Alert(_Section, frozen=True):
     name: Annotated[str, msgspec.Meta(min_length=1)]
     send: Annotated[list[str], msgspec.Meta(min_length=1)]
@@ -103,7 +106,7 @@ class _Alert(_Section, frozen=True):
     # Either the status of groups …
     group: str | None = None
     cluster: str = ".*"
-    status: Literal["WARN", "ERR"] = "WARN"
+    status: _Status = "WARN"
     # … or a metric.
     metric: str | None = None
     labels: dict[str, str] = {}
@@ -161,6 +164,7 @@ def _named(wrong: str) -> str:
     what, _, place = wrong.partition(" - at ")
     key = place.strip("`").removeprefix("$").removeprefix(".")
     what = re.sub(r"^Object contains unknown field `(.*)`$", r"unknown key \1", what)
+    what = re.sub(r"^Invalid enum value (.*)$", rf"\1 is not one of {', '.join(get_args(_Status))}", what)
     what = re.sub(r"^Object missing required field `(.*)`$", r"the key \1 is missing", what)
     return f"{key}: {what}" if key else what
 
@@ -253,6 +257,7 @@ def _rule(said: _Alert, receivers: Collection[str]) -> Rule:
     if said.group is not None:
         if said.labels or said.above is not None or said.below is not None:
             raise _BadKey(key, "labels, above and below belong to a metric; a group has a status")
+        _pattern(f"{key}.group", said.group)
         labels = {"cluster": said.cluster, "consumer_group": said.group}
         metric = GROUP_STATUS.name
         above: float | None = float(Status[said.status] - 1)
