@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from odradek.client.java_names import librdkafka_config
 from odradek.pipeline.errors import PipelineError, StreamsError
+from odradek.pipeline.java_end import java_end_told
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.recording import Meter, Tenure
 from odradek.pipeline.session import session_for
@@ -285,7 +286,7 @@ def _require_an_end(app: Application, queries: tuple[Query, ...], *, available_n
 def run(app: Application, settings: Settings, session: SparkSession | None, guest: Guest | None = None) -> None:
     progress = Progress(app)
     progress.starting(settings)
-    with ExitStack() as stack:
+    with java_end_told(), ExitStack() as stack:
         metrics, meter = measured(app, settings)
         try:
             stack.enter_context(metrics)
