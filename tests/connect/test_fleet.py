@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.connect.service.fleet import Effect, Fleet, Halt, Launch, ListTasks, Phase, RestartPolicy, Tell
+from odradek.connect.service.fleet import PROVEN_S, Effect, Fleet, Halt, Launch, ListTasks, Phase, RestartPolicy, Tell
 from odradek.connect.storage.configs import Target
 from odradek.connect.storage.statuses import State
 from odradek.connect.tasks.spec import Ending, Outcome
@@ -71,6 +71,22 @@ def test_a_long_run_resets_the_number_of_attempts() -> None:
         fleet.run_ended(run, FAILED, ended)
         fleet.tick(ended + 10)
     assert fleet.connectors["orders"].tasks[0].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_trace_is_no_longer_shown_when_the_task_works_again(ends: bool) -> None:
+    fleet = fleet_with(1)
+    fleet.run_ended("run-1", FAILED, 1.0)
+    fleet.tick(2.0)
+    assert fleet.take()[-1] == Tell("orders", 0, State.RUNNING, FAILED.trace)
+    fleet.run_connected("run-2", 3.0)
+    fleet.tick(3.0 + PROVEN_S - 1)
+    assert fleet.take() == []
+    if ends:
+        fleet.run_ended("run-2", Outcome(ending=Ending.IDLE), 60.0)
+    else:
+        fleet.tick(3.0 + PROVEN_S)
+    assert fleet.take() == [Tell("orders", 0, State.RUNNING)]
 
 
 def test_restart_of_a_failed_task_by_a_user_begins_again() -> None:

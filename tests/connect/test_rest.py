@@ -298,6 +298,17 @@ def test_validation_shows_the_options_of_transforms(service: Service) -> None:
     assert "Transforms: a" in result["groups"]
 
 
+def test_offsets_of_a_partition_that_does_not_exist_are_refused_by_name(service: Service, tmp_path: Path) -> None:
+    service.create("nowhere", connector_class="files-sink", topics="nowhere", path=tmp_path)
+    eventually(lambda: service.http.put("/connectors/nowhere/stop").status_code == 204)
+    place = {"kafka_topic": "nowhere", "kafka_partition": 7}
+    change = {"offsets": [{"partition": place, "offset": {"kafka_offset": 5}}]}
+    status, message = told(service.http.patch("/connectors/nowhere/offsets", json=change))
+    assert status == 500
+    assert message.startswith("setting the offsets of group 'connect-nowhere' on ")
+    assert service.http.delete("/connectors/nowhere").status_code == 204
+
+
 def test_offsets_of_a_sink_can_be_forgotten_one_by_one(service: Service, records: Records, tmp_path: Path) -> None:
     Admin(records.bootstrap).create_topic("two", 2)
     for partition in (0, 1):

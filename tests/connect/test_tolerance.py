@@ -12,7 +12,15 @@ from odradek.connect.conversion import CannotConvert, Conversion
 from odradek.connect.interface import BadRecord, RetriableError
 from odradek.connect.records import Record, TopicPlace
 from odradek.connect.tasks.dead_letters import dead_letter
-from odradek.connect.tasks.tolerance import Failure, RawRecord, Stage, Tolerance, stage_of, write_or_divide
+from odradek.connect.tasks.tolerance import (
+    Failure,
+    RawRecord,
+    RecordFailed,
+    Stage,
+    Tolerance,
+    stage_of,
+    write_or_divide,
+)
 
 
 def options(**more: object) -> CommonOptions:
@@ -122,3 +130,18 @@ def test_a_key_that_cannot_be_converted_has_the_stage_of_keys() -> None:
         conversion.encoded(Record(topic="t", key=1, value="text"))
     assert stage_of(key.value, Stage.VALUE_CONVERTER) == Stage.KEY_CONVERTER
     assert stage_of(value.value, Stage.VALUE_CONVERTER) == Stage.VALUE_CONVERTER
+
+
+def test_without_tolerance_the_error_names_the_record_that_a_sink_refuses() -> None:
+    with pytest.raises(
+        RecordFailed, match=r"^the record t-0@3: no; with errors.tolerance=all such records are skipped$"
+    ):
+        write_or_divide(Target(3, names_them=True).write, batch(8), Tolerance(options()))
+
+
+def test_without_tolerance_the_error_names_the_record_that_a_converter_cannot_read() -> None:
+    raw = RawRecord("t", 2, 17, None, b"{", [], None)
+    failure = Failure(record=None, stage=Stage.VALUE_CONVERTER, error=CannotConvert("not JSON"), raw=raw)
+    with pytest.raises(RecordFailed, match=r"^the record t-2@17: not JSON") as failed:
+        Tolerance(options()).bad(failure)
+    assert isinstance(failed.value.__cause__, CannotConvert)

@@ -295,6 +295,8 @@ def offsets(name: str, change: str | None, reset: bool, url: str, output: str, c
             wanted = json.loads(change)
         except ValueError as wrong:
             fail(f"--set is not JSON: {wrong}")
+        if not isinstance(wanted, list) or not all(isinstance(each, dict) for each in wanted):
+            fail('--set needs a list: \'[{"partition": {…}, "offset": {…}}]\', as `offsets -o json` shows it')
         consent.show(f"{_json(each.get('partition'))}  ->  {_json(each.get('offset'))}" for each in wanted)
         if consent.to(f"Change the offsets of {name}?"):
             service.send("PATCH", "connectors", name, "offsets", body={"offsets": wanted})

@@ -62,7 +62,7 @@ class Source(ABC, Generic[C]):
 
         The default reads one record and forgets it: override it if reading has side effects or is slow to begin.
         """
-        reading = self.read(partition, offset)
+        reading = iter(self.read(partition, offset))
         try:
             return next(reading, None) is not None
         finally:

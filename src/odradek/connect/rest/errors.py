@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from odradek.client.records import ClientError
 from odradek.connect.service.requests import Refused
 from odradek.connect.storage.topic_log import StorageFailed
 from odradek.web.application import Tell
@@ -32,7 +33,7 @@ def _refused(request: Request, failed: Exception) -> Response:
             response = error(failed.status_code, f"HTTP {failed.status_code} {HTTPStatus(failed.status_code).phrase}")
             response.headers.update(failed.headers or {})
             return response
-        case StorageFailed():
+        case StorageFailed() | ClientError():
             return error(500, str(failed))
         case _:
             _log.error("%s %s failed", request.method, request.url.path, exc_info=failed)
@@ -40,5 +41,5 @@ def _refused(request: Request, failed: Exception) -> Response:
 
 
 ERRORS: Mapping[type[Exception], Tell] = dict.fromkeys(
-    (Refused, HttpError, HTTPException, StorageFailed, Exception), _refused
+    (Refused, HttpError, HTTPException, StorageFailed, ClientError, Exception), _refused
 )

@@ -282,7 +282,7 @@ class Fleet:
             return
         task.run, task.is_connected = None, False
         if now - task.began_s >= PROVEN_S or outcome.ending is Ending.IDLE:
-            task.attempts, task.trace = 0, None
+            self._proven(connector, index)
         if connector.target is Target.STARTED and outcome.ending is Ending.IDLE:
             task.phase = Phase.PARKED
         elif outcome.ending is Ending.IDLE or was_halted:
@@ -292,6 +292,13 @@ class Fleet:
         else:
             trace = outcome.trace or "the run ended without a reason"
             self._failed(connector, index, trace, now, is_final=outcome.needs_user)
+
+    def _proven(self, connector: Connector, index: int) -> None:
+        """The task works again: its last failure is neither counted nor shown any more."""
+        task = connector.tasks[index]
+        if task.trace is not None and connector.target is Target.STARTED:
+            self._effects.append(Tell(connector.name, index, State.RUNNING))
+        task.attempts, task.trace = 0, None
 
     def _failed(self, connector: Connector, index: int, trace: str, now: float, *, is_final: bool) -> None:
         task = connector.tasks[index]
@@ -312,6 +319,9 @@ class Fleet:
             if connector.target is Target.STARTED and may_list and now >= connector.list_due_s:
                 connector.is_listing = True
                 self._effects.append(ListTasks(connector.name, connector.version))
+            for index, task in enumerate(connector.tasks):
+                if task.trace is not None and task.is_connected and now - task.began_s >= PROVEN_S:
+                    self._proven(connector, index)
         waiting = sorted(self._due(now), key=lambda found: found[1].since_s)
         for connector, task, index in ((found[0], found[1], found[2]) for found in waiting):
             if len(self._runs) >= self._slots:

@@ -49,7 +49,13 @@ def offset_entries(
     connector: str, offsets: Iterable[tuple[Partition, Offset | None]]
 ) -> Iterator[tuple[bytes, bytes | None]]:
     for partition, offset in offsets:
-        yield _json([connector, _sorted(partition)]), None if offset is None else _json(offset)
+        try:
+            entry = _json([connector, _sorted(partition)]), None if offset is None else _json(offset)
+        except TypeError as wrong:
+            raise TypeError(
+                f"the partition {dict(partition)!r} and its offset {offset!r} are stored as JSON: {wrong}"
+            ) from wrong
+        yield entry
 
 
 def _sorted(partition: Partition) -> Mapping[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -27,13 +27,17 @@ REST_S = 0.1
 QUIET_S = 0.5
 
 
+Found = Record | list[Record] | SourcePlace | None
+"""What a source yields."""
+
+
 @dataclass(slots=True)
 class Reader:
     """One partition. `offset` is the position after the last record that was read."""
 
     partition: Partition
     offset: Offset | None
-    records: Iterator[Record | list[Record] | SourcePlace | None] | None = None
+    records: Iterator[Found] | None = None
     # The part of a list of records that did not fit into the last batch.
     rest: list[Record] = field(default_factory=list)
     again_s: float = 0.0
@@ -65,6 +69,8 @@ class SourceRun:
     _unasked: set[int] = field(default_factory=set)
     # Places without a record to write. They are passed when the batch is written.
     _passed: list[SourcePlace] = field(default_factory=list)
+    # Raised after the records that were read before it are written.
+    _failed: Exception | None = None
 
     def run(self) -> Outcome:
         self._readers = [Reader(partition, offset) for partition, offset in self.spec.partitions]
@@ -75,6 +81,8 @@ class SourceRun:
             if batch or self._passed:
                 self._write(batch)
                 active_s = self.clock() if batch else active_s
+                if self._failed is not None:
+                    raise self._failed
             elif self._unasked or not self.source.is_connected():
                 # A source may need longer than `linger_s` for its first connection. A run that ended before would not
                 # get any further, and neither would the next one.
@@ -110,37 +118,57 @@ class SourceRun:
         if reader.records is None:
             if self.clock() < reader.again_s:
                 return read
-            reader.records = iter(self.source.read(reader.partition, reader.offset))
-        is_first = id(reader) in self._unasked
-        self._unasked.discard(id(reader))
+            reader.records = iter(_iterable(self.source.read(reader.partition, reader.offset)))
         try:
-            while (len(read) < rows_max and (is_first or self.clock() <= deadline)) or (
-                read and read[-1].place is None
-            ):
-                found = next(reader.records)
-                is_first = False
-                if found is None:
-                    break
-                if isinstance(found, SourcePlace):
-                    self._passed.append(found)
-                    reader.offset = found.offset
-                    return read
-                if isinstance(found, list):
-                    reader.rest = found
-                    read += reader.taken(rows_max - len(read))
-                else:
-                    read.append(found)
+            if self._is_filled_to_a_place(reader, reader.records, read, rows_max, deadline):
+                return read
         except StopIteration:
             reader.records = None
             reader.again_s = self.clock() + (0.0 if read else self.poll_interval_s)
         except BadRecord as bad:
-            self.tolerance.bad(Failure(record=bad.record, stage=Stage.TASK_POLL, error=bad))
-            self._passed.append(_place(bad.record))
-            reader.offset, reader.records = _place(bad.record).offset, None
-            return read
+            try:
+                self.tolerance.bad(Failure(record=bad.record, stage=Stage.TASK_POLL, error=bad))
+            except Exception as failed:  # noqa: BLE001 (it is raised later)
+                self._fail_after(read, failed)
+            else:
+                self._passed.append(_place(bad.record))
+                reader.offset, reader.records = _place(bad.record).offset, None
+                return read
+        except Exception as failed:  # noqa: BLE001 (a connector may raise anything)
+            self._fail_after(read, failed)
         if read:
             reader.offset = _place(read[-1]).offset
         return read
+
+    def _fail_after(self, read: list[Record], failed: Exception) -> None:
+        """The records before an error are written. Without them a source that fails often would never get further."""
+        while read and read[-1].place is None:
+            read.pop()
+        if not read:
+            raise failed
+        self._failed = failed
+
+    def _is_filled_to_a_place(
+        self, reader: Reader, records: Iterator[Found], read: list[Record], rows_max: int, deadline: float
+    ) -> bool:
+        """Adds records to `read`. Whether it ended at a place without a record, which is the reader's offset now."""
+        is_first = id(reader) in self._unasked
+        self._unasked.discard(id(reader))
+        while (len(read) < rows_max and (is_first or self.clock() <= deadline)) or (read and read[-1].place is None):
+            found = next(records)
+            is_first = False
+            if isinstance(found, Record):
+                read.append(found)
+            elif found is None:
+                break
+            elif isinstance(found, SourcePlace):
+                self._passed.append(found)
+                reader.offset = found.offset
+                return True
+            else:
+                reader.rest = _records(found)
+                read += reader.taken(rows_max - len(read))
+        return False
 
     def _write(self, batch: Sequence[Record]) -> None:
         encoded = self._all_encoded(batch)
@@ -201,6 +229,20 @@ class SourceRun:
             for failure in failures
             if topic
         ]
+
+
+def _iterable(found: object) -> Iterable[Any]:
+    if not isinstance(found, Iterable):
+        raise TypeError(f"read of a source returned {type(found).__name__}; it returns an iterator of records")
+    return found
+
+
+def _records(found: object) -> list[Record]:
+    if not isinstance(found, list) or not all(isinstance(each, Record) for each in found):
+        raise TypeError(
+            f"a source yielded {type(found).__name__}; it yields Record, a list of Record, SourcePlace or None"
+        )
+    return found
 
 
 def _place(record: Record) -> SourcePlace:

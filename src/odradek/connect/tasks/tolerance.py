@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from odradek.connect.common_options import CommonOptions
 from odradek.connect.conversion import CannotConvertHeader, CannotConvertKey
-from odradek.connect.interface import BadRecord, RetriableError
-from odradek.connect.records import Record
+from odradek.connect.interface import BadRecord, NeedsUser, RetriableError
+from odradek.connect.records import Record, SourcePlace, TopicPlace
 
 T = TypeVar("T")
 _log = logging.getLogger("odradek.connect")
@@ -22,6 +22,10 @@ FIRST_DELAY_S = 0.3
 STACKTRACE_CHARS_MAX = 8_000
 # An outage of the other system, not the fault of a record. Such an error fails the task, which restarts later.
 OUTAGES = (RetriableError, ConnectionError, TimeoutError)
+
+
+class RecordFailed(Exception):
+    """A record failed, and errors are not tolerated. The cause is the error of the connector or converter."""
 
 
 class Stage(StrEnum):
@@ -50,6 +54,19 @@ class Failure:
     stage: Stage
     error: Exception
     raw: RawRecord | None = None
+
+    @property
+    def place(self) -> str | None:
+        """Where the record is, to look at it: its topic, partition and offset, or its place in the source."""
+        place = self.raw if self.raw is not None else None if self.record is None else self.record.place
+        match place:
+            case RawRecord() | TopicPlace():
+                return f"the record {place.topic}-{place.partition}@{place.offset}"
+            case SourcePlace():
+                return f"the record before {dict(place.offset)}" + (
+                    f" of {dict(place.partition)}" if place.partition else ""
+                )
+        return None
 
     @property
     def stacktrace(self) -> str:
@@ -96,9 +113,13 @@ class Tolerance:
                 delay *= 2
 
     def bad(self, failure: Failure) -> None:
-        """Keeps a failed record as a dead letter, or raises its error."""
-        if not self.tolerates or isinstance(failure.error, OUTAGES):
+        """Keeps a failed record as a dead letter, or raises its error, with the place of the record."""
+        if isinstance(failure.error, (*OUTAGES, NeedsUser)) or (not self.tolerates and failure.place is None):
             raise failure.error
+        if not self.tolerates:
+            raise RecordFailed(
+                f"{failure.place}: {failure.error}; with errors.tolerance=all such records are skipped"
+            ) from failure.error
         if self.options.errors_log_enable:
             shown = f": {failure.record!r}" if self.options.errors_log_include_messages else ""
             _log.warning("skipped a record at %s: %s%s", failure.stage, failure.error, shown)
@@ -124,6 +145,8 @@ def write_or_divide(
         raise
     except Exception as failed:  # a connector may raise anything
         if not tolerance.tolerates:
+            if isinstance(failed, BadRecord):
+                tolerance.bad(Failure(record=failed.record, stage=Stage.TASK_PUT, error=failed))
             raise
         if len(records) == 1:
             return [Failure(record=records[0], stage=Stage.TASK_PUT, error=failed)]
