@@ -19,7 +19,6 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from odradek.pipeline.formats.dead_letters import HEADER
 from odradek.streams.compile.calling import RecordFailed
 from odradek.streams.compile.event_time import milliseconds, moment
 from odradek.streams.compile.python_rows import as_columns, check_values, error_of
@@ -157,7 +156,7 @@ class ProcessStep:
                 step.give_by_time(due[0], place, _micros(time_), values)
 
     def _fired(self, fired: datetime, states: KeyStates) -> list[tuple[datetime, Values]]:
-        record = self._timer_record(states.key, fired) if self._plan.dead_letters else None
+        record = self._plan.timer_record(states.key, fired) if self._plan.dead_letters else None
 
         def where() -> str:
             return f"the timer of {self._shown(states.key)!r} at {fired.isoformat(timespec='milliseconds')}"
@@ -169,15 +168,6 @@ class ProcessStep:
             return "record {}/{}/{}".format(*record_place(row.at))
         seen = {name: value for name, value in shown.asDict().items() if name not in CARRIED}
         return f"the row {json.dumps(seen, default=str)}"
-
-    def _timer_record(self, key: Key, fired: datetime) -> dict[str, Any]:
-        """No record stands behind a timer: the key is its value, and headers say which timer of which key it was."""
-        text = json.dumps(dict(zip(self._plan.keys, key, strict=True)), default=str).encode()
-        told = {"key": text, "timer": fired.isoformat(timespec="milliseconds").encode()}
-        headers = [{"key": HEADER + name, "value": value} for name, value in told.items()]
-        known = {"value": text, "timestamp": fired, "headers": headers}
-        record: Any = self._plan.schema["_record"].dataType
-        return {name: known.get(name) for name in record.names}
 
     def _grow_old(self, row: Arrival, states: KeyStates, step: Bench) -> None:
         ttl = self._plan.ttl_ms

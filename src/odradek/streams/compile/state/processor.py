@@ -47,6 +47,15 @@ class Plan:
     clock: Clock
     dead_letters: bool
 
+    def timer_record(self, key: tuple[Any, ...], fired: datetime) -> dict[str, Any]:
+        """No record stands behind a timer: the key is its value, and headers say which timer of which key it was."""
+        text = json.dumps(dict(zip(self.keys, key, strict=True)), default=str).encode()
+        told = {"key": text, "timer": fired.isoformat(timespec="milliseconds").encode()}
+        headers = [{"key": HEADER + name, "value": value} for name, value in told.items()]
+        known = {"value": text, "timestamp": fired, "headers": headers}
+        record: Any = self.schema["_record"].dataType
+        return {name: known.get(name) for name in record.names}
+
     @property
     def uses_timers(self) -> bool:
         return self.on_timer is not None or self.parameters.timers is not None
@@ -98,7 +107,7 @@ class Processor(StatefulProcessor):
             return
         fired = moment(expiredTimerInfo.getExpiryTimeInMs())
         if self._plan.dead_letters:
-            yield from self._attempt(self._fire(key, fired), fired, None, self._timer_record(key, fired))
+            yield from self._attempt(self._fire(key, fired), fired, None, self._plan.timer_record(key, fired))
         else:
             yield from self._fire(key, fired)
         self._save(timerValues)
@@ -140,15 +149,6 @@ class Processor(StatefulProcessor):
         for part, done in zip(parts, news, strict=True):
             part.settle(done)
         return made
-
-    def _timer_record(self, key: tuple[Any, ...], fired: datetime) -> dict[str, Any]:
-        """No record stands behind a timer: the key is its value, and headers say which timer of which key it was."""
-        text = json.dumps(dict(zip(self._plan.keys, key, strict=True)), default=str).encode()
-        told = {"key": text, "timer": fired.isoformat(timespec="milliseconds").encode()}
-        headers = [{"key": HEADER + name, "value": value} for name, value in told.items()]
-        known = {"value": text, "timestamp": fired, "headers": headers}
-        record: Any = self._plan.schema["_record"].dataType
-        return {name: known.get(name) for name in record.names}
 
     def _arguments(self, wanted: Parameters) -> dict[str, Any]:
         arguments: dict[str, Any] = {name: self._states[name] for name in wanted.states}
