@@ -153,6 +153,11 @@ SNAPSHOT = replace(
 )
 
 
+def named(schema: Schema, name: str, **parameters: str) -> Schema:
+    """A schema with one of Debezium's names."""
+    return replace(schema, name=f"io.debezium.{name}", version=1, parameters=parameters)
+
+
 def source_schema(connector: str, **fields: Schema) -> Schema:
     """The schema of `source`: the fields that all of Debezium's connectors have, then those of one connector."""
     common = {

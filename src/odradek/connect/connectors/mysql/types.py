@@ -6,11 +6,12 @@ import base64
 import datetime as dt
 import struct
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from odradek.connect import records
+from odradek.connect.connectors.debezium import named
 from odradek.connect.connectors.mysql.config import MysqlCdcConfig
 from odradek.connect.records import Schema
 
@@ -20,7 +21,6 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)  # the serve
 EPOCH_DAY = dt.date(1970, 1, 1)
 MICROSECOND = dt.timedelta(microseconds=1)
 SRID_BYTES = 4
-POINT_TYPE = 1
 INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "inet4", "inet6"})
 BINARIES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
@@ -58,17 +58,13 @@ class Mapped:
     fallback: object = None
 
 
-def _named(schema: Schema, name: str, **parameters: str) -> Schema:
-    return replace(schema, name=f"io.debezium.{name}", version=1, parameters=parameters)
-
-
 def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 GEOMETRY_FIELDS = {"wkb": records.BYTES, "srid": records.INT32.or_null()}
-GEOMETRY = _named(records.struct(GEOMETRY_FIELDS), "data.geometry.Geometry")
-POINT = _named(
+GEOMETRY = named(records.struct(GEOMETRY_FIELDS), "data.geometry.Geometry")
+POINT = named(
     records.struct(
         {"x": records.FLOAT64, "y": records.FLOAT64, "wkb": records.BYTES.or_null()} | {"srid": records.INT32.or_null()}
     ),
@@ -99,16 +95,16 @@ def mapped(kind: ColumnType, config: MysqlCdcConfig) -> Mapped | None:  # noqa: 
         case "bit":
             return _bits(kind.precision)
         case "json":
-            return Mapped(_named(records.STRING, "data.Json"), _text)
+            return Mapped(named(records.STRING, "data.Json"), _text)
         case "enum":
-            return Mapped(_named(records.STRING, "data.Enum", allowed=",".join(kind.labels)), _text)
+            return Mapped(named(records.STRING, "data.Enum", allowed=",".join(kind.labels)), _text)
         case "set":
             labels = kind.labels
-            schema = _named(records.STRING, "data.EnumSet", allowed=",".join(labels))
+            schema = named(records.STRING, "data.EnumSet", allowed=",".join(labels))
             return Mapped(schema, lambda value: _members(value, labels), "")
         case "year":
             # The library adds 1900 to the year 0.
-            return Mapped(_named(records.INT32, "time.Year"), lambda value: 0 if int(value) == 1900 else int(value))
+            return Mapped(named(records.INT32, "time.Year"), lambda value: 0 if int(value) == 1900 else int(value))
         case "date" | "time" | "datetime" | "timestamp":
             return _temporal(kind, config)
     return None
@@ -162,7 +158,7 @@ def _bits(length: int) -> Mapped:
         return Mapped(records.BOOLEAN, lambda value: number(value) == 1)
     size = (length + 7) // 8
     return Mapped(
-        _named(records.BYTES, "data.Bits", length=str(length)), lambda value: number(value).to_bytes(size, "little")
+        named(records.BYTES, "data.Bits", length=str(length)), lambda value: number(value).to_bytes(size, "little")
     )
 
 
@@ -175,23 +171,23 @@ def _members(value: str | bytes | Collection[str], labels: tuple[str, ...]) -> s
 def _temporal(kind: ColumnType, config: MysqlCdcConfig) -> Mapped:
     is_connect = config.time_precision_mode == "connect"
     if kind.name == "timestamp":
-        return Mapped(_named(records.STRING, "time.ZonedTimestamp"), _zoned(kind.scale), "1970-01-01T00:00:00Z")
+        return Mapped(named(records.STRING, "time.ZonedTimestamp"), _zoned(kind.scale), "1970-01-01T00:00:00Z")
     if kind.name == "date":
         if is_connect:
             return Mapped(records.DATES, _date, EPOCH_DAY)
-        return Mapped(_named(records.INT32, "time.Date"), lambda value: (_date(value) - EPOCH_DAY).days, 0)
+        return Mapped(named(records.INT32, "time.Date"), lambda value: (_date(value) - EPOCH_DAY).days, 0)
     if kind.name == "time":
         duration = _duration(kind.scale)
         if is_connect:
             return Mapped(records.TIMES, lambda value: (EPOCH + _within_a_day(duration(value))).time(), dt.time(0))
-        return Mapped(_named(records.INT64, "time.MicroTime"), lambda value: duration(value) // MICROSECOND, 0)
+        return Mapped(named(records.INT64, "time.MicroTime"), lambda value: duration(value) // MICROSECOND, 0)
     if is_connect:
         return Mapped(
             records.TIMESTAMPS, lambda value: _moment(value).replace(tzinfo=dt.UTC), EPOCH.replace(tzinfo=dt.UTC)
         )
     if kind.scale <= 3:
-        return Mapped(_named(records.INT64, "time.Timestamp"), lambda value: _micros(value) // 1_000, 0)
-    return Mapped(_named(records.INT64, "time.MicroTimestamp"), _micros, 0)
+        return Mapped(named(records.INT64, "time.Timestamp"), lambda value: _micros(value) // 1_000, 0)
+    return Mapped(named(records.INT64, "time.MicroTimestamp"), _micros, 0)
 
 
 class ZeroDate(ValueError):

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from odradek.connect import records
+from odradek.connect.connectors.debezium import named
 from odradek.connect.connectors.postgres.arrays import elements
 from odradek.connect.connectors.postgres.catalog import Catalog, PgType, TableColumn
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
@@ -38,15 +39,11 @@ class Mapped:
     fallback: object = None
 
 
-def _named(schema: Schema, name: str, **parameters: str) -> Schema:
-    return replace(schema, name=f"io.debezium.{name}", version=1, parameters=parameters)
-
-
 def _text(value: bytes) -> str:
     return value.decode()
 
 
-JSON = _named(records.STRING, "data.Json")
+JSON = named(records.STRING, "data.Json")
 CONSTANT = re.compile(r"(?:'(?P<text>(?:[^']|'')*)'|\(?(?P<plain>-?[\d.]+|true|false)\)?)(?:::.+)?", re.DOTALL)
 TRUTH = {"true": "t", "false": "f"}
 HSTORE = re.compile(r'"(?P<key>(?:[^"\\]|\\.)*)"=>(?:NULL|"(?P<value>(?:[^"\\]|\\.)*)")', re.DOTALL)
@@ -61,9 +58,9 @@ FIXED: dict[str, Mapped] = {
     "float8": Mapped(records.FLOAT64, float, 0.0),
     "json": Mapped(JSON, _text, "{}"),
     "jsonb": Mapped(JSON, _text, "{}"),
-    "uuid": Mapped(_named(records.STRING, "data.Uuid"), _text, ""),
-    "xml": Mapped(_named(records.STRING, "data.Xml"), _text, ""),
-    "ltree": Mapped(_named(records.STRING, "data.Ltree"), _text, ""),
+    "uuid": Mapped(named(records.STRING, "data.Uuid"), _text, ""),
+    "xml": Mapped(named(records.STRING, "data.Xml"), _text, ""),
+    "ltree": Mapped(named(records.STRING, "data.Ltree"), _text, ""),
 }
 TEXTS = frozenset(
     [
@@ -86,7 +83,7 @@ TEXTS = frozenset(
     ]
 )
 POINT = replace(
-    _named(
+    named(
         records.struct(
             {
                 "x": records.FLOAT64,
@@ -100,7 +97,7 @@ POINT = replace(
     doc="Geometry (POINT)",
 )
 VARIABLE_DECIMAL = replace(
-    _named(records.struct({"scale": records.INT32, "value": records.BYTES}), "data.VariableScaleDecimal"),
+    named(records.struct({"scale": records.INT32, "value": records.BYTES}), "data.VariableScaleDecimal"),
     doc="Variable scaled decimal",
 )
 
@@ -151,7 +148,7 @@ class Types:
         if kind.is_array and kind.element:
             return self._array(kind, modifier)
         if kind.kind == "e":
-            return Mapped(_named(records.STRING, "data.Enum", allowed=",".join(kind.labels)), _text, "")
+            return Mapped(named(records.STRING, "data.Enum", allowed=",".join(kind.labels)), _text, "")
         if kind.name in TEXTS:
             return TEXT
         if kind.name in FIXED:
@@ -168,11 +165,11 @@ class Types:
             case "timestamptz":
                 return _zoned_timestamp(modifier)
             case "timetz":
-                return Mapped(_named(records.STRING, "time.ZonedTime"), _zoned_time, "00:00:00Z")
+                return Mapped(named(records.STRING, "time.ZonedTime"), _zoned_time, "00:00:00Z")
             case "interval":
                 if self._config.interval_handling_mode == "string":
-                    return Mapped(_named(records.STRING, "time.Interval"), _interval, "P0Y0M0DT0H0M0S")
-                return Mapped(_named(records.INT64, "time.MicroDuration"), _duration_us, 0)
+                    return Mapped(named(records.STRING, "time.Interval"), _interval, "P0Y0M0DT0H0M0S")
+                return Mapped(named(records.INT64, "time.MicroDuration"), _duration_us, 0)
             case "money":
                 return self._money()
             case "hstore" if self._config.hstore_handling_mode == "map":
@@ -180,7 +177,7 @@ class Types:
             case "hstore":
                 return Mapped(JSON, lambda value: msgspec.json.encode(_hstore(value)).decode(), "{}")
             case "tsvector":
-                return Mapped(_named(records.STRING, "data.Tsvector"), _text, "")
+                return Mapped(named(records.STRING, "data.Tsvector"), _text, "")
             case "point":
                 return Mapped(POINT, _point, None)
             case _:
@@ -221,14 +218,14 @@ class Types:
         if mode == "connect":
             return CONNECT_TIMES[name]
         if name == "date":
-            return Mapped(_named(records.INT32, "time.Date"), _days, 0)
+            return Mapped(named(records.INT32, "time.Date"), _days, 0)
         if name == "time":
             if is_coarse and mode == "adaptive":
-                return Mapped(_named(records.INT32, "time.Time"), lambda value: _time_us(value) // 1_000, 0)
-            return Mapped(_named(records.INT64, "time.MicroTime"), _time_us, 0)
+                return Mapped(named(records.INT32, "time.Time"), lambda value: _time_us(value) // 1_000, 0)
+            return Mapped(named(records.INT64, "time.MicroTime"), _time_us, 0)
         if is_coarse:
-            return Mapped(_named(records.INT64, "time.Timestamp"), lambda value: _timestamp_us(value) // 1_000, 0)
-        return Mapped(_named(records.INT64, "time.MicroTimestamp"), _timestamp_us, 0)
+            return Mapped(named(records.INT64, "time.Timestamp"), lambda value: _timestamp_us(value) // 1_000, 0)
+        return Mapped(named(records.INT64, "time.MicroTimestamp"), _timestamp_us, 0)
 
     def unavailable(self, schema: Schema) -> object:
         """What stands for a value that the server did not send."""
@@ -274,7 +271,7 @@ def _bits(modifier: int, *, is_varying: bool) -> Mapped:
     def little_endian(value: bytes) -> bytes:
         return int(value or b"0", 2).to_bytes((len(value) + 7) // 8, "little").rstrip(b"\0")
 
-    return Mapped(_named(records.BYTES, "data.Bits", length=length), little_endian, b"")
+    return Mapped(named(records.BYTES, "data.Bits", length=length), little_endian, b"")
 
 
 def _variable_decimal(value: bytes) -> dict[str, object] | None:
@@ -341,7 +338,7 @@ def _zoned_timestamp(modifier: int) -> Mapped:
             clock = f"{clock}{fraction}" if len(clock) == 8 else clock.ljust(9 + digits, "0")
         return f"{_year_0(day) if era else day}T{clock}Z"
 
-    return Mapped(_named(records.STRING, "time.ZonedTimestamp"), zoned, f"1970-01-01T00:00:00{fraction}Z")
+    return Mapped(named(records.STRING, "time.ZonedTimestamp"), zoned, f"1970-01-01T00:00:00{fraction}Z")
 
 
 def _year_0(day: str) -> str:
