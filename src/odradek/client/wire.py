@@ -120,9 +120,6 @@ class Wire:
         """Raises NoAnswer unless the broker answers in this time."""
         self._versions = self._asked_versions(within_s)
 
-    def speaks(self, request: type[Message]) -> bool:
-        return request.KEY in self._known()
-
     def close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 DEFAULT = "default"
 OWN = ("include", "exclude", "partitions", "replication.factor")
-REPLICATION_MAX = 32_767
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

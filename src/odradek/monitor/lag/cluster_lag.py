@@ -215,10 +215,6 @@ class ClusterLag:
     def groups_of(self, topic: str) -> list[str]:
         return sorted(name for name, group in self._groups.items() if topic in group.topics)
 
-    def topics_of(self, group: str, now_ms: int) -> Mapping[str, TopicCommits] | None:
-        found = self._live(group, now_ms)
-        return None if found is None else found.topics
-
     def evaluate(self, group: str, now_ms: int) -> GroupLag | None:
         found = self._live(group, now_ms)
         if found is None:

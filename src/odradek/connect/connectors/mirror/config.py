@@ -18,7 +18,6 @@ from odradek.connect.options import at_least, not_empty, option, patterns
 CLUSTERS = "Clusters"
 NAMES = "Names"
 OFFSETS = "Offsets"
-MM2 = "org.apache.kafka.connect.mirror"
 NOT_CLIENTS = ("alias", "bootstrap.servers")
 # MirrorMaker 2's defaults.
 TOPICS_EXCLUDE = [r"mm2.*\.internal", r".*\.replica", r"__.*"]

@@ -26,19 +26,12 @@ class NotSuitable(ValueError):
     """The server's settings do not allow to capture its changes."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Position:
-    """Files have numbers of six digits and more: they are compared by length first."""
+    """Has no order: the numbers in the names of files get longer after 999999."""
 
     file: str
     at: int
-
-    @property
-    def _order(self) -> tuple[int, str, int]:
-        return len(self.file), self.file, self.at
-
-    def is_after(self, other: Position) -> bool:
-        return self._order > other._order
 
 
 def settings(config: MysqlCdcConfig) -> dict[str, Any]:

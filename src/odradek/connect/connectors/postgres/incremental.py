@@ -231,6 +231,7 @@ class IncrementalSnapshot:
 
 
 def _conditions(signal: ExecuteSnapshot) -> list[tuple[str, str]]:
+    """The filters are SQL: a user who may insert signals is trusted with it."""
     return [(each.data_collection, each.filter) for each in signal.additional_conditions]
 
 

@@ -26,11 +26,6 @@ class ExecuteSnapshot(msgspec.Struct, rename="kebab"):
     type: Literal["incremental", "INCREMENTAL", "Incremental"] = "incremental"
     additional_conditions: list[Condition] = []
 
-    def filter_of(self, table: str) -> str | None:
-        """SQL that the rows of the snapshot must meet. Who may insert signals is trusted with SQL."""
-        found = (each.filter for each in self.additional_conditions if _names(each.data_collection, table))
-        return next(found, None)
-
     def covers(self, table: str) -> bool:
         return any(_names(each, table) for each in self.data_collections)
 
