@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from odradek.client.configuring import addresses_of
 from odradek.client.listed_offsets import offset_in
 from odradek.client.records import ClientError
 
@@ -66,14 +67,14 @@ class Admin:
     """Admin calls to a Kafka cluster. `config` takes librdkafka's names (see java_names for Java's)."""
 
     def __init__(
-        self, bootstrap: str, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
+        self, bootstrap: str | None = None, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:
-        self.bootstrap = bootstrap
+        self.bootstrap = addresses_of(bootstrap)
         self.config = config
         self._timeout_s = timeout_s
         # librdkafka need not log unreachable brokers: the call that needed the broker raises the error.
         quiet = {"log_level": "0"}
-        self._admin = AdminClient({**quiet, **config, "bootstrap.servers": bootstrap})
+        self._admin = AdminClient({**quiet, **config, "bootstrap.servers": self.bootstrap})
 
     def topics(self, include_internal: bool = False) -> list[str]:
         with self._told("listing topics"):

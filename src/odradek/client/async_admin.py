@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 class AsyncAdmin:
     def __init__(
-        self, bootstrap: str, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
+        self, bootstrap: str | None = None, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:
         self._admin = Admin(bootstrap, config, timeout_s=timeout_s)
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from odradek.client.abandoned import Unclosed, when_abandoned
 from odradek.client.bad_records import BadRecords, OnBad
-from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.configuring import Setting, addresses_of
 from odradek.client.kinds import K, V
 from odradek.client.reading import Progress, Reading, Start, Topic, require_topics
 from odradek.client.records import BadRecord, Record
@@ -58,7 +58,7 @@ class AsyncConsumer(Generic[K, V]):
     def __init__(
         self,
         *topics: Topic,
-        bootstrap: str = BOOTSTRAP,
+        bootstrap: str | None = None,
         group: str | None = None,
         start: Start = "earliest",
         key: Serde[K] | type[K] = BYTES,
@@ -70,6 +70,7 @@ class AsyncConsumer(Generic[K, V]):
     ) -> None:
         self._bad_records = BadRecords(on_bad, may_await=True)
         require_topics(topics)  # fails before the first await
+        bootstrap = addresses_of(bootstrap)
         self._desk: _Desk[K, V] = _Desk(
             lambda: Reading(
                 topics,

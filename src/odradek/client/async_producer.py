@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
 from odradek.client.abandoned import when_abandoned
-from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.configuring import Setting, addresses_of
 from odradek.client.deliveries import AsyncDelivery
 from odradek.client.kinds import K, V
 from odradek.client.partitioning import Partitioner
@@ -40,13 +40,14 @@ class AsyncProducer(Generic[K, V]):
 
     def __init__(
         self,
-        bootstrap: str = BOOTSTRAP,
+        bootstrap: str | None = None,
         *,
         key: Serde[K] | type[K] = BYTES,
         value: Serde[V] | type[V] = BYTES,
         partitioner: Partitioner | None = None,
         **config: Setting,
     ) -> None:
+        bootstrap = addresses_of(bootstrap)
         self._loop = asyncio.get_running_loop()
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._deliveries = self._outbox.deliveries

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Mapping
 
 from odradek.client.java_names import librdkafka_config
 from odradek.client.refused import RefusedConfig
 
+BOOTSTRAP_VARIABLE = "ODRADEK_BOOTSTRAP"
 BOOTSTRAP = "127.0.0.1:9092"
 GISTS_MAX = 1000
 
@@ -29,6 +31,11 @@ _OUR_WAY = {
     "bootstrap.servers": "the address as bootstrap",
 }
 _LIBRDKAFKAS_OWN = {"partition.assignment.strategy"}
+
+
+def addresses_of(bootstrap: str | None) -> str:
+    """The addresses that the program names; otherwise those of ODRADEK_BOOTSTRAP, as for the command line."""
+    return os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP if bootstrap is None else bootstrap
 
 
 def client_config(bootstrap: str, ours: Mapping[str, Setting], users: Mapping[str, Setting]) -> dict[str, object]:

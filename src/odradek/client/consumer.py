@@ -18,7 +18,7 @@ from confluent_kafka import Message
 
 from odradek.client.abandoned import when_abandoned
 from odradek.client.bad_records import BadRecords, OnBad
-from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.configuring import Setting, addresses_of
 from odradek.client.kinds import K, V
 from odradek.client.reading import Progress, Reading, Start, Topic
 from odradek.client.records import BadRecord, Record
@@ -40,7 +40,7 @@ class Consumer(Generic[K, V]):
     def __init__(
         self,
         *topics: Topic,
-        bootstrap: str = BOOTSTRAP,
+        bootstrap: str | None = None,
         group: str | None = None,
         start: Start = "earliest",
         key: Serde[K] | type[K] = BYTES,
@@ -50,6 +50,7 @@ class Consumer(Generic[K, V]):
         on_bad: OnBad = "fail",
         **config: Setting,
     ) -> None:
+        bootstrap = addresses_of(bootstrap)
         self._bad_records = BadRecords(on_bad, may_await=False)
         self._reading: Reading[K, V] = Reading(
             topics,

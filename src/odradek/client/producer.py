@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 import confluent_kafka
 
 from odradek.client.abandoned import when_abandoned
-from odradek.client.configuring import BOOTSTRAP, Setting, client_config
+from odradek.client.configuring import Setting, addresses_of, client_config
 from odradek.client.deliveries import Deliveries, Delivery
 from odradek.client.kinds import K, V
 from odradek.client.partitioning import PartitionCounts, Partitioner
@@ -131,13 +131,14 @@ class Producer(Generic[K, V]):
 
     def __init__(
         self,
-        bootstrap: str = BOOTSTRAP,
+        bootstrap: str | None = None,
         *,
         key: Serde[K] | type[K] = BYTES,
         value: Serde[V] | type[V] = BYTES,
         partitioner: Partitioner | None = None,
         **config: Setting,
     ) -> None:
+        bootstrap = addresses_of(bootstrap)
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._deliveries = self._outbox.deliveries
         # Also runs when the interpreter exits: sent records are delivered even if the producer was not closed.
