@@ -23,6 +23,7 @@ from odradek.web.files import PackageFiles
 from odradek.web.listening import CannotListen
 from odradek.web.scope import ABORT
 from odradek.web.server import HttpServer
+from odradek.web.strangers import Strangers
 
 UNHURRIED_S = 60
 get, post = (partial(method, timeout=UNHURRIED_S) for method in (httpx.get, httpx.post))
@@ -92,6 +93,24 @@ def test_nagles_algorithm_is_disabled():
 def test_a_taken_port_fails_at_once_with_a_hint():
     with HttpServer(APP) as first, pytest.raises(CannotListen, match=rf"127.0.0.1:{first.port}.*free port"):
         HttpServer(APP, port=first.port).start()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "guess"),
+    [
+        (b"\x00\x00\x00\x10\x00\x12\x00\x00", "probably a Kafka request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "probably HTTPS: this port has no TLS"),
+        (b"\x01nonsense\r\n\r\n", "sent something else. "),
+    ],
+)
+def test_what_is_not_http_is_reported_with_a_guess_and_once_a_minute(server, caplog, monkeypatch, request_bytes, guess):
+    now = [100.0]
+    monkeypatch.setattr("odradek.web.server._STRANGERS", Strangers(clock=lambda: now[0]))
+    for at in (100.0, 101.0, 159.0, 161.0):
+        now[0] = at
+        assert raw(server, request_bytes).startswith(b"HTTP/1.1 400")
+    assert [guess in record.getMessage() for record in caplog.records] == [True, True]
+    assert f"port {server.port} speaks HTTP, but 127.0.0.1" in caplog.text
 
 
 def test_errors_are_json_with_what_and_why(server):
@@ -228,6 +247,7 @@ FOREGROUND = """
 from odradek.web.application import application
 from odradek.web.scope import ABORT
 from odradek.web.server import HttpServer
+from odradek.web.strangers import Strangers
 from contextlib import asynccontextmanager
 
 @asynccontextmanager

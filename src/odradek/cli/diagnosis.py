@@ -22,7 +22,7 @@ from odradek.cli.remote import (
     complain,
     fail,
 )
-from odradek.client.wire import NoAnswer
+from odradek.client.wire import NoAnswer, SpeaksHttp
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata
@@ -32,12 +32,14 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def require_majority(bootstrap: str, lost: str = "") -> None:
-    """Ends the command when no majority of voters can be reached.
+    """Ends the command when no majority of voters can be reached, or when the address is that of an HTTP server.
 
     Goes on if the cluster cannot describe its quorum, such as an old Kafka.
     """
     try:
         state = quorum.state(bootstrap)
+    except SpeaksHttp as server:
+        fail(str(server))
     except NoAnswer:
         return
     sentence = no_majority(state)

@@ -37,6 +37,10 @@ class Late(NoAnswer):
     """The broker accepts connections, but does not answer in time."""
 
 
+class SpeaksHttp(NoAnswer):
+    """The address is that of an HTTP server."""
+
+
 class Unsupported(NoAnswer):
     """The broker does not have this API, or none of the versions that we speak."""
 
@@ -67,7 +71,10 @@ def exchange(
         connection.sendall(frame)
         if while_waiting is not None and not select.select([connection], [], [], patience_s)[0]:
             while_waiting()
-        length = int.from_bytes(_exactly(connection, 4), "big")
+        head = _exactly(connection, 4)
+        if head == b"HTTP":
+            raise SpeaksHttp(f"{address} speaks HTTP, not Kafka's protocol. Name the address of a broker's listener")
+        length = int.from_bytes(head, "big")
         if length > REPLY_BYTES_MAX:
             raise NoAnswer(f"{address} announces a reply of {length} bytes")
         return memoryview(_exactly(connection, length))

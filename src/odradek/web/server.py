@@ -8,6 +8,7 @@ STOP_GRACE_S even when a client reads nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -21,10 +22,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from odradek.web.guards import KnownNames, is_loopback
 from odradek.web.listening import listening
 from odradek.web.scope import ABORT, STOPPING
+from odradek.web.strangers import Strangers
 
 CONNECTIONS_MAX = 1000
 START_TIMEOUT_S = 10.0
 STOP_GRACE_S = 2.0
+FIRST_BYTES = 8
+# uvicorn logs this for every request that is not HTTP. Strangers says what it probably is, and not every time.
+UVICORNS_WARNING = "Invalid HTTP request received."
+_STRANGERS = Strangers()
 
 
 class HttpServer:
@@ -178,10 +184,22 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Lets a response close its own connection."""
+    """Lets a response close its own connection, and reports clients that do not speak HTTP."""
+
+    _first_bytes = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._first_bytes = self._first_bytes or data[:FIRST_BYTES]
+        super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        client, port = (self.client or ("a client",))[0], (self.server or ("", 0))[1]
+        _STRANGERS.report(self._first_bytes, client, port or 0)
+        super().send_400_response(msg)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.logger = _log_of_requests()
         app = self.app
 
         async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,3 +207,13 @@ class _Protocol(H11Protocol):
             await app(scope, receive, send)
 
         self.app = with_abort
+
+
+def _log_of_requests() -> logging.Logger:
+    logger = logging.getLogger("odradek.web.requests")
+    logger.addFilter(_is_not_uvicorns_warning)  # adding it again has no effect
+    return logger
+
+
+def _is_not_uvicorns_warning(record: logging.LogRecord) -> bool:
+    return record.msg != UVICORNS_WARNING
