@@ -14,6 +14,8 @@ from click.testing import CliRunner
 
 from odradek.cli.main import main
 from odradek.testing import Embedded
+from odradek.web.application import application
+from odradek.web.server import HttpServer
 from support.broker_process import held_port
 from support.command_line import odradek_command, succeed
 from support.onlooker import await_whole
@@ -119,6 +121,16 @@ def test_a_broker_that_accepts_but_does_not_answer_is_reported_as_slow(monkeypat
     assert result.exit_code == 4
     assert f"{where} accepts connections, but did not answer in time" in result.output
     assert "odradek cluster health" in result.output
+
+
+@pytest.mark.parametrize("command", [["cluster", "health"], ["topic", "ls"]])
+def test_the_address_of_an_http_server_is_reported_as_such(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.setattr("odradek.cli.topic.REQUEST_TIMEOUT_S", 0.2)
+    with HttpServer(application([])) as server:
+        where = f"127.0.0.1:{server.port}"
+        result = CliRunner().invoke(main, [*command, "-b", where])
+    assert result.exit_code == 1
+    assert f"Error: {where} speaks HTTP, not Kafka's protocol." in result.stderr
 
 
 def test_help_imports_no_slow_module() -> None:
@@ -284,7 +296,43 @@ def test_up_on_a_taken_port_fails_and_writes_nothing(odradek: Embedded, tmp_path
     result = odradek_command(odradek, "up", *nodes, "--data", str(tmp_path / "data"), "--port", str(odradek.port))
     assert result.exit_code == 1
     assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
+    assert "with --port" in result.output
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("nodes", [[], ["-n", "3"]])
+def test_a_taken_port_of_the_console_is_found_before_anything_is_started(
+    odradek: Embedded, tmp_path: Path, nodes: list[str]
+) -> None:
+    ports = ["--port", "0", "--console-port", str(odradek.port), "--console"]
+    result = odradek_command(odradek, "up", *nodes, "--data", str(tmp_path / "data"), *ports)
+    assert result.exit_code == 1
+    assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
+    assert "with --console-port" in result.output
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_taken_port_for_http_names_the_config(odradek: Embedded) -> None:
+    taken = f"http.listener=127.0.0.1:{odradek.port}"
+    result = odradek_command(odradek, "up", "--memory", "--port", "0", "--no-console", "-c", taken)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: cannot listen on 127.0.0.1:{odradek.port}: Address already in use. ")
+    assert "with http.listener" in result.stderr
+
+
+def test_a_console_that_cannot_start_ends_with_one_error(odradek: Embedded) -> None:
+    """As the process that `odradek up` starts, whose stdin is a pipe."""
+    command = [sys.executable, "-m", "odradek.cli", "console", "-b", odradek.bootstrap_servers, "--until-stdin-ends"]
+    with subprocess.Popen(
+        [*command, "--port", str(odradek.port)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as console:
+        assert console.stderr is not None
+        said = console.stderr.read()
+    assert console.returncode == 1
+    assert said == (
+        f"Error: cannot listen on 127.0.0.1:{odradek.port}: Address already in use. "
+        "Choose another port with --port; 0 picks a free one\n"
+    )
 
 
 def test_a_cluster_and_a_single_node_cannot_share_a_directory(odradek: Embedded, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.log_format import log_format_option
+from odradek.cli.reasons import reason
 from odradek.cli.remote import bootstrap_option, key_value
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _run(settings: ConsoleSettings, log_format: str, until_stdin_ends: bool) -> 
     try:
         serve(settings, lambda url: click.echo(f"Console: {url}"), over.wait)
     except (OSError, Unprotected) as refused:
-        raise click.ClickException(str(refused)) from refused
+        raise click.ClickException(reason(refused)) from refused
 
 
 def _prefix(text: str) -> str:

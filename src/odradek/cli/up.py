@@ -76,7 +76,9 @@ def command(
     with uncollected():
         from odradek.base.errors import KafkaError, UnusableDirectory
         from odradek.cli.console_process import ConsoleProcess
+        from odradek.node.listeners import Endpoint
         from odradek.node.process import NodeFailed
+        from odradek.node.tcp_ports import require_free
 
     if memory and data is not None:
         raise click.UsageError("--memory and --data cannot be combined")
@@ -86,6 +88,8 @@ def command(
         raise click.UsageError("--restart needs -n")
     given = dict(key_value(text) for text in settings)
     try:
+        if with_console and console_port:
+            require_free(Endpoint(host=HOST, port=console_port), "choose another one with --console-port")
         with ConsoleProcess(wanted=with_console, port=console_port, log_format=log_format) as console:
             if nodes is None:
                 where = host or HOST, PORT if port is None else port

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -73,7 +74,8 @@ def ended(stream: BinaryIO) -> threading.Event:
     over = threading.Event()
 
     def watch() -> None:
-        while stream.read(1):
+        # Without the stream's buffer: while a thread waits in it, the interpreter cannot end.
+        while os.read(stream.fileno(), 1):
             pass
         over.set()
 
@@ -83,7 +85,7 @@ def ended(stream: BinaryIO) -> threading.Event:
 
 def _listener(settings: ConsoleSettings) -> socket.socket:
     try:
-        return listening(settings.host, settings.port)
+        return listening(settings.host, settings.port, "Choose another port with --port; 0 picks a free one")
     except CannotListen:
         if not settings.or_any_port:
             raise

@@ -152,7 +152,7 @@ def _stuck() -> str:
 def bound(wanted: Endpoint, *, is_default: bool) -> socket.socket:
     """Binds the port. Takes a free one if the default port cannot be used: several nodes may share a machine."""
     try:
-        return listening(wanted.host, wanted.port)
+        return listening(wanted.host, wanted.port, "Choose another address with http.listener")
     except CannotListen as refused:
         if not is_default:
             raise

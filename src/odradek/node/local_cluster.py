@@ -28,6 +28,7 @@ CONTROLLER_LISTENER = "CONTROLLER"
 # Distance of a controller's port from the client port: high enough to avoid conflicts.
 CONTROLLER_PORT_DISTANCE = 10_000
 LOOPBACK = "127.0.0.1"
+OTHER_PORTS = "choose other ports with --port"
 _FORMING = "forming.properties"
 
 
@@ -137,9 +138,10 @@ def _require_free(nodes: Iterable[LocalNode]) -> None:
     owners: dict[Endpoint, int] = {}
     for node in nodes:
         for where in node.endpoints:
-            require_free(where)
+            by_option = where == node.clients
+            require_free(where, OTHER_PORTS if by_option else f"change this port in listeners of {node.properties}")
             if where in owners:
-                raise PortTaken(f"node {owners[where]} listens on {where} already: choose other ports")
+                raise PortTaken(f"node {owners[where]} listens on {where} already: {OTHER_PORTS}")
             owners[where] = node.node_id
 
 

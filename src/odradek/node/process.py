@@ -48,7 +48,16 @@ def run_in_foreground(
     """Runs a single node until SIGINT or SIGTERM, then stops it cleanly. `ready` gets its address for clients."""
     where = Endpoint(host=host, port=port)
     config = NodeConfig.parse({"listeners": f"PLAINTEXT://{where}", **overrides})
-    run_node(config, directory, announce=announce, verbose=verbose, log_format=log_format, ready=ready)
+    other_port = "change this port in listeners" if "listeners" in overrides else "choose another port with --port"
+    run_node(
+        config,
+        directory,
+        announce=announce,
+        verbose=verbose,
+        log_format=log_format,
+        ready=ready,
+        other_port=other_port,
+    )
 
 
 def run_node(
@@ -60,13 +69,17 @@ def run_node(
     log_format: str = TEXT,
     lifeline: int | None = None,
     ready: Callable[[Endpoint], None] | None = None,
+    other_port: str = "change this port in listeners",
 ) -> None:
-    """Runs a node until SIGINT, SIGTERM or the end of the descriptor `lifeline`, then stops it cleanly."""
+    """Runs a node until SIGINT, SIGTERM or the end of the descriptor `lifeline`, then stops it cleanly.
+
+    `other_port` tells how to choose another port if one is in use.
+    """
     log_to_stderr(logging.INFO if verbose else logging.WARNING, log_format, node_id=config.node_id)
     for key in config.broker.ignored:
         logger.warning("%s has no effect: %s", key, WITHOUT_MEANING[key])
     for listener in config.listeners:
-        require_free(listener.bind)
+        require_free(listener.bind, other_port)
     tune_allocator()
 
     status = _Status()

@@ -30,8 +30,11 @@ def is_free(where: Endpoint) -> bool:
     return True
 
 
-def require_free(where: Endpoint) -> None:
-    """Checked before anything is written: a node that cannot listen must leave no files behind."""
+def require_free(where: Endpoint, remedy: str = "choose another port") -> None:
+    """Checked before anything is written: a node that cannot listen must leave no files behind.
+
+    `remedy` names the option that changes the port.
+    """
     try:
         families = socket.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         with socket.socket(families[0][0]) as probe:
@@ -42,5 +45,5 @@ def require_free(where: Endpoint) -> None:
     except OSError as refused:
         told = f"cannot listen on {where}: {refused.strerror}"
         if refused.errno == errno.EADDRINUSE:
-            raise PortTaken(f"{told}; stop the process that listens there, or choose another port") from refused
+            raise PortTaken(f"{told}; stop the process that listens there, or {remedy}") from refused
         raise OSError(f"{told}; choose another address") from refused
