@@ -193,3 +193,18 @@ def test_lag_and_dead_letters_are_measured_for_the_next_scrape(registry, layout,
     assert found["odradek_streams_application_deadletters_total", "fleet", "in.dead"] == 1
     monkeypatch.setattr(metering, "LAG_VALID_S", 0)
     assert behind not in samples(registry), "an old measurement is not shown"
+
+
+def test_dead_letters_count_the_marker_of_a_transaction_as_well(registry, layout, odradek, monkeypatch):
+    monkeypatch.setattr(metering, "MEASURE_EVERY_S", 0.01)
+    bootstrap = odradek.bootstrap_servers
+    Admin(bootstrap).create_topic("in.dead", 1)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "task"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("in.dead", b"x")
+    producer.commit_transaction()
+    letters = "odradek_streams_application_deadletters_total", "fleet", "in.dead"
+    meter = Metering(registry, layout, ["in.dead"])
+    with meter.measuring_lag(bootstrap, {}):
+        wait_until(lambda: samples(registry).get(letters) == 2, "the record and the marker")

@@ -59,7 +59,7 @@ class QueryMeters:
 class Lag:
     at_s: float
     behind: Mapping[str, Behind]  # by query
-    dead_letters: Mapping[str, int]  # by topic
+    dead_letters: Mapping[str, int]  # by topic: its end offsets, which also count the markers of transactions
 
 
 class Metering:

@@ -190,8 +190,9 @@ DEAD_LETTERS = Metric(
     mbean="odradek.streams:type=Application,name=DeadLetters",
     kind=Kind.COUNTER,
     unit="records",
-    help="Records ever written to the dead letter topic, by its end offsets: each transaction counts as one more. "
-    "Measured as SecondsBehind.",
+    help="The end offsets of the dead letter topic: at least the records that were ever written to it. With exactly "
+    "once they also count one marker per transaction and partition, and the records of aborted transactions; the "
+    "console counts only records. Measured as SecondsBehind.",
     labels=("application", "topic"),
     alerts=(
         Alert(
