@@ -18,7 +18,7 @@ from odradek.client.admin import Admin
 from odradek.console.collecting.history import History
 from odradek.console.connectors import api
 from odradek.console.connectors.api import Silent, services
-from odradek.console.connectors.reading import Reader
+from odradek.console.connectors.reading import RECOVERED_S, Reader
 from odradek.console.connectors.seen import Connect, connect_of
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
@@ -235,6 +235,44 @@ def test_a_silent_service_delays_nothing_and_keeps_what_was_known(monkeypatch):
         later = reader.read(healthy())
         assert later.connectors == seen.connectors
         assert "HTTP 500" in later.services[0].problem
+        reader.close()
+
+
+def test_a_connector_that_fails_again_and_again_is_not_well_between_its_restarts():
+    states = ["RESTARTING"]
+
+    def reply(request: Request) -> Answer:
+        task = {"id": 0, "state": states[0], "worker_id": "w:1"}
+        if states[0] == "RESTARTING":
+            task["trace"] = "Traceback:\n  File x\nOSError: the disk is full"
+        told = {
+            "info": {"name": "a", "type": "sink", "config": {"topics": "t"}},
+            "status": {
+                "name": "a", "type": "sink", "connector": {"state": "RUNNING", "worker_id": "w:1"}, "tasks": [task]
+            },
+        }  # fmt: skip
+        return root() if request.path == "/" else Answer(body=json.dumps({"a": told}).encode())
+
+    now_s = [100.0]
+    with http_server(reply) as server:
+        reader = Reader([server.url], History(), now_s=lambda: now_s[0])
+
+        def seen() -> tuple[str, str]:
+            [one] = reader.read(healthy()).connectors
+            return one.shown_state, one.cause
+
+        failing = ("RESTARTING", "OSError: the disk is full")
+        assert seen() == failing
+        states[0] = "RUNNING"
+        now_s[0] += RECOVERED_S - 1
+        assert seen() == failing
+        now_s[0] += 1
+        assert seen() == ("RUNNING", "")
+        states[0] = "RESTARTING"
+        assert seen() == failing
+        states[0] = "RUNNING"
+        reader.repaired(next(iter(reader.apis.values())), "a")
+        assert seen() == ("RUNNING", "")
         reader.close()
 
 

@@ -70,7 +70,7 @@ def _failed(each: Connector) -> Finding:
 def _of(each: Connector) -> Iterator[Finding]:
     """At most one problem of a connector that has not failed: the first that applies."""
     path = path_of(each)
-    if each.restarting:
+    if each.is_restarting:
         yield Finding(
             level=Level.WARN,
             what=f"Connector {each.name} fails, and is started again",
@@ -156,4 +156,4 @@ def _changed(was: Connector | None, now: Connector) -> tuple[str, str] | None:
         return "good", f"Connector {now.name} runs"
     if now.shown_state in AT_REST:
         return "info", f"Connector {now.name} is {now.shown_state.lower()}"
-    return ("warn", f"Connector {now.name} fails, and is started again") if now.restarting else None
+    return ("warn", f"Connector {now.name} fails, and is started again") if now.is_restarting else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +13,7 @@ from odradek.console.collecting.history import History
 from odradek.console.collecting.snapshot import Group, Snapshot
 from odradek.console.connectors.api import ConnectApi, Declined, Silent, services
 from odradek.console.connectors.secrets import masked
-from odradek.console.connectors.seen import Connect, Connector, Figures, Service, Task
+from odradek.console.connectors.seen import RUNNING, Connect, Connector, Figures, Service, Task
 from odradek.monitor.jolokia.object_name import MalformedName, parsed, unquoted
 from odradek.watch.watched_cluster import now_ms
 
@@ -21,6 +21,8 @@ AT_ONCE_MAX = 8
 # The default address is tried less often while no service answers there.
 ABSENT_S = 10.0
 RECENT_S = 300.0
+# A connector that failed is shown as restarting until all its tasks have run for so long.
+RECOVERED_S = 20.0
 TRACE_CHARS_MAX = 20_000
 PLUGINS_MAX = 500
 ODRADEK = "odradek"  # where Apache Kafka's Connect has the commit of its build
@@ -36,9 +38,11 @@ class _Answer:
 class Reader:
     """`history` gets the rates of connectors, by the names of `rate_figure`."""
 
-    def __init__(self, urls: Sequence[str], history: History) -> None:
+    def __init__(self, urls: Sequence[str], history: History, now_s: Callable[[], float] = time.monotonic) -> None:
         self.apis = services(urls)
         self._history = history
+        self._now_s = now_s
+        self._failures: dict[tuple[str, str], tuple[float, str]] = {}  # when the last one was seen, and its trace
         self._has_read = False
         self._last: dict[str, _Answer] = {}
         self._not_before_s: dict[str, float] = {}
@@ -83,7 +87,12 @@ class Reader:
             seconds_behind=before.seconds_behind,
             rule=before.rule,
             newly_skipped=before.newly_skipped,
+            recent_trace=before.recent_trace,
         )
+
+    def repaired(self, api: ConnectApi, name: str) -> None:
+        """The operator has restarted or changed it: only a new failure counts."""
+        self._failures.pop((api.key, name), None)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -159,6 +168,7 @@ class Reader:
     # What is known beside the services
 
     def _complete(self, each: Connector, groups: Mapping[str, Group]) -> Connector:
+        each = replace(each, recent_trace=self._recent_trace(each))
         figures = each.figures
         skipped = 0.0 if figures is None else self._newly_skipped(each, max(figures.skipped, figures.dead_letters))
         group = groups.get(each.group) if each.kind == SINK else None
@@ -171,6 +181,17 @@ class Reader:
             seconds_behind=group.lag.age.seconds,
             rule=group.rule,
         )
+
+    def _recent_trace(self, each: Connector) -> str:
+        place = (each.service, each.name)
+        if each.restarting:
+            self._failures[place] = (self._now_s(), each.restarting[0].trace)
+            return ""
+        failed_s, trace = self._failures.get(place, (0.0, ""))
+        if trace and each.state == RUNNING and not each.failed and self._now_s() < failed_s + RECOVERED_S:
+            return trace
+        self._failures.pop(place, None)
+        return ""
 
     def _newly_skipped(self, each: Connector, total: float) -> float:
         now_s = time.monotonic()
@@ -188,6 +209,8 @@ class Reader:
     def _forget_others(self, known: Collection[tuple[str, str]]) -> None:
         for gone in self._skipped.keys() - known:
             del self._skipped[gone]
+        for gone in self._failures.keys() - known:
+            self._failures.pop(gone, None)
 
 
 def rate_figure(connector: Connector) -> str:

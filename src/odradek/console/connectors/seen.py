@@ -57,6 +57,8 @@ class Connector:
     seconds_behind: float = 0.0
     rule: Status = Status.OK
     newly_skipped: float = 0.0  # records that were skipped, or became dead letters, in the last minutes
+    # Of a failure some seconds ago, although all tasks run now: a task that always fails runs between its restarts.
+    recent_trace: str = ""
 
     @property
     def short_plugin(self) -> str:
@@ -81,15 +83,19 @@ class Connector:
         return tuple(task for task in self.tasks if task.state == RESTARTING and task.trace)
 
     @property
+    def is_restarting(self) -> bool:
+        return self.state == RUNNING and bool(self.restarting or self.recent_trace)
+
+    @property
     def is_unwell(self) -> bool:
-        return self.state == FAILED or bool(self.failed or self.restarting)
+        return self.state == FAILED or bool(self.failed) or self.is_restarting
 
     @property
     def shown_state(self) -> str:
         """The worst of the connector and its tasks."""
         if self.state == FAILED or self.failed:
             return FAILED
-        return RESTARTING if self.restarting and self.state == RUNNING else self.state
+        return RESTARTING if self.is_restarting else self.state
 
     @property
     def tone(self) -> str:
@@ -114,7 +120,7 @@ class Connector:
     @property
     def cause(self) -> str:
         """Why it failed, in one line."""
-        traces = [self.trace, *(task.trace for task in (*self.failed, *self.restarting))]
+        traces = [self.trace, *(task.trace for task in (*self.failed, *self.restarting)), self.recent_trace]
         return next((cause_of(trace) for trace in traces if trace), "")
 
 

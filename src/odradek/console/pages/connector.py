@@ -194,6 +194,7 @@ def _change(console: Console, request: Request, form: Mapping[str, str]) -> Resp
         told = _done(api, name, form)
     except (Refused, Silent, Declined) as refused:
         return console.not_done(refused, here)
+    console.connectors.repaired(api, name)
     return console.done(told, console.to("/connect") if form.get("action") == "delete" else here)
 
 

@@ -136,6 +136,7 @@ class _Forms:
                 api.ask("POST", "connectors", body={"name": name, "config": config}, within_s=ACTION_S)
         except (Silent, Declined) as refused:
             return self._form(request, api, config, f"{name} is not stored: {refused}", before=before, status=400)
+        self._console.connectors.repaired(api, name)
         told = f"The config of {name} was stored." if before else f"Connector {name} was created."
         return self._console.done(told, self._console.to("/connect", api.key, name))
 
