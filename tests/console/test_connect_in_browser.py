@@ -63,6 +63,8 @@ def stage(broker: Embedded) -> Iterator[Stage]:
         stage = Stage(service, server.url, tab, problems)
         wait_until(lambda: connect_of(console.snapshot), "the console has asked the service")
         yield stage
+        for name in service.http.get("/connectors").json():  # other tests use the same broker
+            service.http.delete(f"/connectors/{name}")
 
 
 def test_connectors_at_work(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from odradek.console.frame import Console
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
-from support.browser_tab import browser_tab, faults
+from support.browser_tab import axe_of, browser_tab, faults
 from support.console_traffic import Reader, Traffic
 from support.waiting import wait_until
 
@@ -78,6 +78,7 @@ def test_an_operator_at_work(stage):
     """One story, because every page needs the same cluster."""
     every_page_is_accessible_and_fits(stage)
     the_keyboard_goes_everywhere(stage)
+    a_name_is_found_from_any_page(stage)
     a_page_keeps_itself_up_to_date(stage)
     names_of_strangers_are_only_text(stage)
     a_group_with_members_cannot_be_reset(stage)
@@ -108,6 +109,34 @@ def the_keyboard_goes_everywhere(stage: Stage) -> None:
     tab.keyboard.press("?")
     tab.locator("#help[open]").wait_for()
     tab.keyboard.press("Escape")
+
+
+def a_name_is_found_from_any_page(stage: Stage) -> None:
+    tab = stage.tab
+    stage.open("/quorum")
+    tab.keyboard.press("Control+k")
+    field = tab.get_by_role("combobox", name="Go to")
+    tab.keyboard.type("bill")
+    tab.get_by_role("option", name="billing").wait_for()
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/groups/billing")
+    stage.open("/quorum")
+    tab.keyboard.press("/")  # this page has no list to search
+    field.fill("topic")
+    tab.get_by_role("option", name="orders").wait_for()
+    tab.keyboard.press("ArrowDown")
+    chosen = tab.locator("#jump [aria-selected=true]")
+    assert chosen.get_attribute("id") == field.get_attribute("aria-activedescendant")
+    name = chosen.locator("b").inner_text()
+    assert name != tab.locator("#jump [role=option] b").first.inner_text()
+    assert axe_of(tab) == []
+    tab.keyboard.press("Escape")
+    assert not field.is_visible()
+    tab.locator("[data-jump]").click()
+    field.fill(STRANGE)
+    tab.get_by_role("option").filter(has_text=STRANGE).click()
+    tab.wait_for_url("**/groups/*img*")
+    assert tab.locator("main img").count() == 0
 
 
 def a_page_keeps_itself_up_to_date(stage: Stage) -> None:

@@ -38,12 +38,18 @@ def browser_tab(problems: list[str]) -> Iterator[Any]:
         browser.close()
 
 
+def axe_of(tab: Any) -> list[tuple[str, list[str]]]:
+    """What axe finds in the page as it is now: the rule, and the elements."""
+    found = axe.Axe().run(tab).response["violations"]
+    return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
+
+
 def faults(tab: Any, addresses: Sequence[str], prepare: Callable[[str], None] = lambda _: None) -> list[object]:
     """What axe finds in these pages, light on a desk and dark on a phone, and pages that are wider than the window.
 
     `prepare` is called with the address of each page that is open.
     """
-    checker, found = axe.Axe(), []
+    found: list[object] = []
     for scheme, size in (DESK, PHONE):
         tab.emulate_media(color_scheme=scheme)
         tab.set_viewport_size(size)
@@ -52,10 +58,7 @@ def faults(tab: Any, addresses: Sequence[str], prepare: Callable[[str], None] = 
             if answer.status >= SERVER_ERROR:
                 found.append((address, answer.status))
             prepare(address)
-            found += [
-                (address, scheme, each["id"], [node["html"][:200] for node in each["nodes"]])
-                for each in checker.run(tab).response["violations"]
-            ]
+            found += [(address, scheme, *each) for each in axe_of(tab)]
             if not tab.evaluate("document.documentElement.scrollWidth <= innerWidth"):
                 found.append((address, scheme, "wider than the window"))
     scheme, size = DESK

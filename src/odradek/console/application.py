@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from odradek.base.limits import console_form_bytes_max
 from odradek.console.collecting.snapshot import Snapshot
 from odradek.console.frame import REFRESH_COOKIE, REFRESHES, THEME_COOKIE, THEMES, Console, Page
+from odradek.console.jumping import jump
 from odradek.console.security import Protected
 from odradek.web.application import application
 from odradek.web.errors import HttpError, tell_http_error, tell_starlette_error, tell_unexpected
@@ -22,11 +23,13 @@ from odradek.web.files import PackageFiles
 
 logger = logging.getLogger(__name__)
 YEAR_S = 365 * 86_400
+WORDS_CHARS_MAX = 300
 
 
 class ConsoleApplication:
     def __init__(self, console: Console, pages: tuple[Page, ...]) -> None:
         self._console = console
+        self._pages = pages
         self._prefix = console.settings.prefix
         self._news = Broadcast(self._greeting)
         console.collector.listen(self._publish)
@@ -37,6 +40,7 @@ class ConsoleApplication:
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
             Route("/look", self._look, methods=["POST"]),
+            Route("/jump", self._jump),
         ]
         for page in pages:
             routes += page.routes(console)
@@ -90,6 +94,16 @@ class ConsoleApplication:
                     cookie, fields[name], max_age=YEAR_S, path=self._prefix or "/", httponly=True, samesite="lax"
                 )
         return response
+
+    # The search over the whole cluster
+
+    async def _jump(self, request: Request) -> Response:
+        text = request.query_params.get("q", "")[:WORDS_CHARS_MAX]
+        found = await run_in_threadpool(jump, text, self._console.snapshot, self._pages)
+        return JSONResponse(
+            [{"kind": each.kind, "name": each.name, "href": f"{self._prefix}{each.path}"} for each in found],
+            headers={"cache-control": "no-store"},
+        )
 
     # Errors: a page for people, JSON for programs
 

@@ -134,9 +134,8 @@ class Console:
 
     def to(self, path: str, *names: object, **query: object) -> str:
         """The address of a page: `to("/groups", name, tab="members")`. Parameters that are None or "" are left out."""
-        parts = "".join(f"/{quote(str(name), safe='')}" for name in names)
         left = {key.rstrip("_"): value for key, value in query.items() if value not in (None, "")}
-        return f"{self.settings.prefix}{path}{parts}" + (f"?{urlencode(left, doseq=True)}" if left else "")
+        return f"{self.settings.prefix}{path_to(path, *names)}" + (f"?{urlencode(left, doseq=True)}" if left else "")
 
     # Answers
 
@@ -224,6 +223,11 @@ class Console:
             for page in self._pages
             if page.is_there(snapshot)
         ]
+
+
+def path_to(path: str, *names: object) -> str:
+    """Without the prefix. Names may contain any character."""
+    return path + "".join(f"/{quote(str(name), safe='')}" for name in names)
 
 
 def not_found(what: str, name: str, why: str) -> HttpError:

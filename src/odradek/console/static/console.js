@@ -2,6 +2,7 @@
 // Pages work without it.
 
 import { morph } from "./morph.js";
+import { jumping } from "./jump.js";
 import { keyboard } from "./keyboard.js";
 
 const root = document.documentElement;
@@ -91,6 +92,7 @@ document.addEventListener("click", async (event) => {
 });
 
 keyboard({
+  jump: jumping(prefix),
   pause: () => { paused = !paused; ages(); if (!paused) refresh(); },
 });
 decorate(document);

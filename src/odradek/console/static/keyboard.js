@@ -1,4 +1,4 @@
-// The keyboard: g and a letter for a page, / for the search, j and k for rows, ? for help.
+// The keyboard: g and a letter for a page, Ctrl-K for any name, / for the search, j and k for rows, ? for help.
 
 const WAIT_MS = 1200;
 
@@ -9,6 +9,7 @@ export function keyboard(actions) {
   document.querySelector("[data-help]")?.addEventListener("click", () => help?.showModal());
 
   document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); actions.jump(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) {
       if (event.key === "Escape") event.target.blur();
@@ -24,7 +25,8 @@ export function keyboard(actions) {
       case "g": going = Date.now(); break;
       case "/": {
         const field = document.querySelector("[data-search]");
-        if (field) { event.preventDefault(); field.focus(); field.select(); }
+        event.preventDefault();
+        if (field) { field.focus(); field.select(); } else actions.jump(); // a page without a list
         break;
       }
       case "?": help?.showModal(); break;

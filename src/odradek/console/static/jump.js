@@ -1,0 +1,79 @@
+// Ctrl-K: type a part of the name of a page, broker, topic, group, connector or application; Enter goes there.
+
+export function jumping(prefix) {
+  const dialog = document.getElementById("jump");
+  const field = dialog?.querySelector("input");
+  const list = dialog?.querySelector("[role=listbox]");
+  const said = dialog?.querySelector("[role=status]");
+  if (!field) return () => {};
+  let chosen = 0;
+  let asked = 0;
+
+  const options = () => [...list.children];
+
+  function choose(at) {
+    const all = options();
+    chosen = all.length ? (at + all.length) % all.length : 0;
+    all.forEach((each, number) => each.setAttribute("aria-selected", String(number === chosen)));
+    if (all.length) field.setAttribute("aria-activedescendant", all[chosen].id);
+    else field.removeAttribute("aria-activedescendant");
+    all[chosen]?.scrollIntoView({ block: "nearest" });
+  }
+
+  function show(places) {
+    list.replaceChildren(...places.map((place, number) => {
+      const option = document.createElement("li");
+      option.id = `jump-${number}`;
+      option.role = "option";
+      option.dataset.href = place.href;
+      const name = document.createElement("b");
+      const kind = document.createElement("span");
+      name.textContent = place.name;
+      kind.textContent = place.kind;
+      option.append(name, " ", kind);
+      return option;
+    }));
+    said.textContent = places.length ? "" : "Nothing has this name.";
+    choose(0);
+  }
+
+  async function ask() {
+    const number = ++asked;
+    try {
+      const answer = await fetch(`${prefix}/jump?q=${encodeURIComponent(field.value)}`, { headers: { accept: "application/json" } });
+      const places = answer.ok ? await answer.json() : [];
+      if (number === asked) show(places);
+      return number === asked;
+    } catch {
+      if (number === asked) said.textContent = "The console cannot be reached.";
+      return false;
+    }
+  }
+
+  const go = (option) => { if (option) location.href = option.dataset.href; };
+
+  field.addEventListener("input", ask);
+  field.addEventListener("keydown", async (event) => {
+    if (event.key === "ArrowDown") choose(chosen + 1);
+    else if (event.key === "ArrowUp") choose(chosen - 1);
+    else if (event.key === "Enter") {
+      event.preventDefault();
+      // What was typed last may not have been answered yet.
+      const at = chosen;
+      if (await ask()) go(options()[Math.min(at, options().length - 1)]);
+      return;
+    } else return;
+    event.preventDefault();
+  });
+  list.addEventListener("click", (event) => go(event.target.closest("[role=option]")));
+
+  const open = () => {
+    if (dialog.open) return;
+    field.value = "";
+    dialog.showModal();
+    field.focus();
+    ask();
+  };
+  document.querySelector("[data-jump]")?.addEventListener("click", open);
+  return open;
+}
