@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from odradek.connect.connectors.mysql.config import MysqlCdcConfig
+from odradek.connect.connectors.mysql.source import MysqlCdc
+from odradek.connect.records import Record, SourcePlace
 from odradek.testing import Embedded
-from support.connect_service import Service, eventually
+from support.connect_service import PATIENCE_S, Service, eventually
 from support.mariadb import MariaDb
 
 TYPES = """
@@ -264,6 +270,68 @@ def test_rows_that_change_during_the_snapshot_are_captured_once(
         return len(last) == 3_000 and all(last[key] == 29 for key in range(10))
 
     eventually(is_current, lambda: str(len(last)))
+
+
+def reading(database: Database, prefix: str, **more: object) -> Iterator[Any]:
+    """What the source yields, from now on."""
+    config = MysqlCdcConfig(
+        database_hostname="127.0.0.1",
+        database_port=database.server.port,
+        database_user="test",
+        database_server_id=2_000 + sum(map(ord, prefix)),
+        database_include_list=[database.name],
+        topic_prefix=prefix,
+        snapshot_mode="no_data",
+        **more,
+    )
+    return MysqlCdc(config).read({"server": prefix}, None)
+
+
+def test_heartbeats_are_written_and_execute_a_statement(database: Database) -> None:
+    database.run("CREATE TABLE beats (n INT PRIMARY KEY AUTO_INCREMENT)")
+    query = f"INSERT INTO {database.name}.beats VALUES ()"
+    more = {"heartbeat_interval_ms": 20, "heartbeat_action_query": query, "table_include_list": [r".*\.none"]}
+    with closing(reading(database, "beating", **more)) as found:
+        beats = [next(each for each in found if isinstance(each, Record)) for _ in range(3)]
+    first, _, third = beats
+    assert (first.topic, first.key) == ("__debezium-heartbeat.beating", {"serverName": "beating"})
+    assert third.value["ts_ms"] >= first.value["ts_ms"]
+    # The position moves on with the statements, though no table is captured.
+    assert third.place.offset != first.place.offset
+    assert third.place.offset.keys() == {"file", "pos"}
+    assert MysqlCdc(MysqlCdcConfig(**_NEEDED, heartbeat_interval_ms=1)).stays()
+    assert not MysqlCdc(MysqlCdcConfig(**_NEEDED)).stays()
+
+
+_NEEDED = {"database_hostname": "h", "database_user": "u", "database_server_id": 7, "topic_prefix": "p"}
+
+
+def test_the_position_moves_while_other_databases_are_busy_all_the_time(database: Database, server: MariaDb) -> None:
+    other = Database(server)
+    other.run("CREATE TABLE busy (n INT)")
+    stop, is_read = threading.Event(), threading.Event()
+
+    def write() -> None:
+        """Until the position has moved, or for so long that it would have."""
+        until_s = time.monotonic() + PATIENCE_S
+        with closing(server.connection(other.name, autocommit=True)) as connection, connection.cursor() as cursor:
+            while not stop.is_set() and time.monotonic() < until_s:
+                cursor.execute("INSERT INTO busy VALUES (1)")
+        if stop.is_set():
+            is_read.set()
+
+    writer = threading.Thread(target=write, daemon=True)
+    with closing(reading(database, "patient")) as found:
+        begun = next(found)
+        writer.start()
+        try:
+            moved = {each.offset["pos"] for each in islice(found, 40) if isinstance(each, SourcePlace)}
+        finally:
+            stop.set()
+            writer.join()
+    assert is_read.is_set(), "the source yielded nothing while the server was busy"
+    assert moved
+    assert all(at > begun.offset["pos"] for at in moved)
 
 
 def test_servers_and_offsets_that_do_not_suffice_are_named(service: Service, database: Database) -> None:

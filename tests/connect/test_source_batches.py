@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar
 
 import pytest
 
@@ -45,7 +44,7 @@ class NoTopics:
 
 
 class Leash:
-    stop_for: ClassVar[None] = None
+    stop_for: str | None = None
 
     def check(self) -> None:
         pass
@@ -55,6 +54,23 @@ class Leash:
 
     def report(self, _: Mapping[str, object]) -> None:
         pass
+
+
+class Beating(Source[None]):
+    """Has nothing to read for a while, and then a heartbeat."""
+
+    def __init__(self, leash: Leash, *, stays: bool) -> None:
+        super().__init__(None)
+        self._leash, self._stays = leash, stays
+
+    def stays(self) -> bool:
+        return self._stays
+
+    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | None]:
+        for _ in range(5):
+            yield None
+        yield number(1)
+        self._leash.stop_for = "the test"
 
 
 class Yielding(Source[None]):
@@ -72,7 +88,19 @@ def number(n: int) -> Record:
     return Record(topic="numbers", value=n, place=SourcePlace({"part": 0}, {"n": n}))
 
 
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_source_with_heartbeats_is_not_idle_between_them(stays: bool) -> None:
+    leash = Leash()
+    target, failed = ran(Beating(leash, stays=stays), leash)
+    assert failed is None
+    assert target.records == ([b"1"] if stays else [])
+
+
 def written(read: Callable[[Offset | None], Iterator[object]], **options: object) -> tuple[Written, Exception | None]:
+    return ran(Yielding(read), Leash(), **options)
+
+
+def ran(source: Source[None], leash: Leash, **options: object) -> tuple[Written, Exception | None]:
     """What a run has written, and the error that ended it."""
     known = SourceOptions(name="numbers", connector_class="yielding", **options)
     spec = TaskSpec(
@@ -81,8 +109,8 @@ def written(read: Callable[[Offset | None], Iterator[object]], **options: object
     )  # fmt: skip
     target = Written()
     run = SourceRun(
-        spec=spec, source=Yielding(read), conversion=Conversion.of({}), transforms=Transforms({}),
-        tolerance=Tolerance(known), writer=target, missing_topics=NoTopics(), leash=Leash(), poll_interval_s=0.01,
+        spec=spec, source=source, conversion=Conversion.of({}), transforms=Transforms({}),
+        tolerance=Tolerance(known), writer=target, missing_topics=NoTopics(), leash=leash, poll_interval_s=0.01,
     )  # fmt: skip
     try:
         run.run()

@@ -88,6 +88,10 @@ class Source(ABC, Generic[C]):
         """False while the other system has not answered for the first time: a task without records is not idle then."""
         return True
 
+    def stays(self) -> bool:
+        """Whether a task without records goes on running, because the source has something to do: heartbeats."""
+        return False
+
     def tracked(self, records: Sequence[Record]) -> Sequence[Record]:  # noqa: ARG002 (for those that override it)
         """The records of a batch whose offsets in their topics the source needs: `stored` is called with them."""
         return ()

@@ -83,7 +83,7 @@ class SourceRun:
                 active_s = self.clock() if batch else active_s
                 if self._failed is not None:
                     raise self._failed
-            elif self._unasked or not self.source.is_connected():
+            elif self._unasked or self.source.stays() or not self.source.is_connected():
                 # A source may need longer than `linger_s` for its first connection. A run that ended before would not
                 # get any further, and neither would the next one.
                 active_s = self.clock()

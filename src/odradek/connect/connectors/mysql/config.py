@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from odradek.connect.connectors.heartbeats import TOPIC
 from odradek.connect.options import Secret, at_least, not_empty, one_of, option, patterns, topic_part
 
 SNAPSHOT = "Snapshot"
@@ -53,6 +54,13 @@ class MysqlCdcConfig:
     tombstones_on_delete: bool = option("Write a tombstone after each delete.", default=True)
     skipped_operations: list[str] = option(
         "Operations that are left out: c, u, d, or none.", default=["none"], check=OPERATIONS
+    )
+    heartbeat_interval_ms: int = option(
+        "How often an event goes to the topic of heartbeats; 0: never.", default=0, check=at_least(0)
+    )
+    heartbeat_action_query: str | None = option("SQL that is executed with each heartbeat.", default=None)
+    topic_heartbeat_prefix: str = option(
+        "The topic of heartbeats is this, a dot and topic.prefix.", default=TOPIC, check=topic_part
     )
     include_schema_changes: Literal["false"] = option(
         "Changes of tables are followed, but not written to a topic of their own.", default="false"

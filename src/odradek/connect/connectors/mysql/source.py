@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -21,12 +22,15 @@ from pymysqlreplication.row_event import DeleteRowsEvent, TableMapEvent, UpdateR
 
 from odradek import __version__
 from odradek.connect.connectors.debezium import Change, ChangeEvents, Operation, Row
+from odradek.connect.connectors.heartbeats import Heartbeats
 from odradek.connect.connectors.mysql import server
 from odradek.connect.connectors.mysql.config import MysqlCdcConfig
 from odradek.connect.connectors.mysql.server import Position
 from odradek.connect.connectors.mysql.tables import CapturedTable, Tables
 from odradek.connect.interface import Source
 from odradek.connect.records import Offset, Partition, Record, SourcePlace
+
+_log = logging.getLogger("odradek.connect.mysql")
 
 HEARTBEAT_S = 0.1
 # An idle position is stored after this time, so that the server may delete files that the connector has read.
@@ -68,13 +72,16 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     def has_news(self, partition: Partition, offset: Offset | None) -> bool:  # noqa: ARG002
         """Whether the binlog is longer: only reading it tells whether the changes are of our tables."""
-        if not _is_streaming(offset):
+        if not _is_streaming(offset) or self.stays():
             return True
         with server.explained():
             if self._looking is None or not self._looking.open:
                 self._looking = pymysql.connect(**server.settings(self.config))
             self._looking.ping()
             return server.position(self._looking) != _position(offset)
+
+    def stays(self) -> bool:
+        return self.config.heartbeat_interval_ms > 0
 
     def close(self) -> None:
         if self._looking is not None:
@@ -160,20 +167,42 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         )
         with closing(reader):
             transactions = _Transactions(self, tables, flavor, partition, offset)
-            moved_s = time.monotonic()
+            heartbeats = Heartbeats(
+                self.config.heartbeat_interval_ms,
+                topic=self.config.topic_heartbeat_prefix,
+                server=self.config.topic_prefix,
+            )
+            moved_s = rested_s = time.monotonic()
             while True:
                 with server.explained():
                     event = reader.fetchone()
                 if event is None:
                     return
-                if not isinstance(event, HeartbeatLogEvent):
+                is_idle = isinstance(event, HeartbeatLogEvent)
+                if not is_idle:
                     yield from transactions.records(event, Position(str(reader.log_file), int(reader.log_pos)))
-                    continue
                 now = time.monotonic()
-                if not transactions.is_open and transactions.has_moved and now - moved_s > IDLE_S:
-                    moved_s = now
-                    yield SourcePlace(partition, transactions.passed())
-                yield None
+                if heartbeats.is_due() and transactions.is_between:
+                    self._act()
+                    yield heartbeats.event(SourcePlace(partition, transactions.passed()))
+                # A server that is busy with tables of others sends no events of its own.
+                if is_idle or now - rested_s > HEARTBEAT_S:
+                    rested_s = now
+                    if transactions.is_between and transactions.has_moved and now - moved_s > IDLE_S:
+                        moved_s = now
+                        yield SourcePlace(partition, transactions.passed())
+                    yield None
+
+    def _act(self) -> None:
+        """Executes the statement of the heartbeats. A failure of the statement stops no capture: it is logged."""
+        if not self.config.heartbeat_action_query:
+            return
+        with server.connected(self.config) as connection, connection.cursor() as cursor:
+            try:
+                cursor.execute(self.config.heartbeat_action_query)
+                connection.commit()
+            except (pymysql.err.ProgrammingError, pymysql.err.DataError, pymysql.err.IntegrityError) as failed:
+                _log.warning("heartbeat.action.query failed: %s", failed)
 
     def _source(
         self,
@@ -225,6 +254,11 @@ class _Transactions:
         self.is_open = False
         # The last records of the transaction so far: they get the offset of the commit if no others follow.
         self._waiting: list[Record] = []
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no transaction has begun, and none is read again of which a part is in the topics."""
+        return not self.is_open and not self._written
 
     @property
     def has_moved(self) -> bool:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from odradek.connect.connectors.heartbeats import TOPIC
 from odradek.connect.options import Secret, at_least, not_empty, one_of, option, patterns, topic_part
 
 SNAPSHOT = "Snapshot"
@@ -104,7 +105,7 @@ class PostgresCdcConfig:
     heartbeat_action_query: str | None = option("SQL that is executed with each heartbeat.", default=None, group=SLOT)
     topic_heartbeat_prefix: str = option(
         "The topic of heartbeats is this, a dot and topic.prefix.",
-        default="__debezium-heartbeat",
+        default=TOPIC,
         group=SLOT,
         check=topic_part,
     )

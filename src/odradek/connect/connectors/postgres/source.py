@@ -10,10 +10,11 @@ from typing import ClassVar
 import psycopg
 
 from odradek.connect.connectors.debezium import ChangeEvents
+from odradek.connect.connectors.heartbeats import Heartbeats
 from odradek.connect.connectors.postgres import slot
 from odradek.connect.connectors.postgres.catalog import Catalog, TableName
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
-from odradek.connect.connectors.postgres.heartbeat import Heartbeat
+from odradek.connect.connectors.postgres.heartbeat import act
 from odradek.connect.connectors.postgres.snapshot import Snapshot
 from odradek.connect.connectors.postgres.tables import Tables
 from odradek.connect.connectors.postgres.transactions import Transactions, lsn_of
@@ -49,6 +50,13 @@ class PostgresCdc(Source[PostgresCdcConfig]):
             return True
         found = self._driver_connection().execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
         return found is not None and lsn_number(found[0]) > lsn_of(offset)
+
+    def stays(self) -> bool:
+        return self.config.heartbeat_interval_ms > 0
+
+    def _heartbeats(self) -> Heartbeats:
+        config = self.config
+        return Heartbeats(config.heartbeat_interval_ms, topic=config.topic_heartbeat_prefix, server=config.topic_prefix)
 
     def levels(self) -> Mapping[str, float]:
         return slot.levels(self._driver_connection(), self.config)
@@ -124,7 +132,7 @@ class PostgresCdc(Source[PostgresCdcConfig]):
     def _changes(self, connection: psycopg.Connection, transactions: Transactions, partition: Partition) -> Reading:
         self._stream = stream = WalStream(self.config, transactions.end)
         try:
-            pace, heartbeat = _Pace(transactions.end), Heartbeat(self.config)
+            pace, heartbeats = _Pace(transactions.end), self._heartbeats()
             while True:
                 found = stream.messages(pace.wait_s)
                 passed = transactions.feed(each for each in found if isinstance(each, tuple))
@@ -139,10 +147,9 @@ class PostgresCdc(Source[PostgresCdcConfig]):
                 if transactions.is_open:
                     continue
                 transactions.continue_snapshot(connection)
-                if heartbeat.is_due():
-                    record = heartbeat.beat(connection)
-                    record.place = SourcePlace(partition, transactions.offset())
-                    yield [record]
+                if heartbeats.is_due():
+                    act(connection, self.config.heartbeat_action_query)
+                    yield [heartbeats.event(SourcePlace(partition, transactions.offset()))]
                 if found and isinstance(found[-1], Keepalive):
                     transactions.end = max(transactions.end, found[-1].end)
                 if pace.is_idle_after(transactions.end):
