@@ -9,11 +9,13 @@ import pytest
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicId, TopicPartition
 from odradek.log import safeguards
+from odradek.log.compaction import _emptied as emptied
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.log.transaction_index import TransactionIndex
 from odradek.log.transactions import ABORTED_ENTRY
 from odradek.log.verification import NOT_REQUIRED
+from odradek.protocol.batch import read_header
 from odradek.protocol.txn_marker import TxnMarker
 from odradek.sim import records
 from odradek.sim.disk import SimDisk
@@ -119,6 +121,24 @@ def test_compacted_log_may_stay_before_a_transaction_whose_marker_is_above_an_ol
     one.log.cleaned_until = 3
     one.high_watermark = 8
     with pytest.raises(Violation, match=r"^T3 .* nothing is open below 8"):
+        watch.look(host, one)
+
+
+def test_follower_may_stay_before_a_batch_that_compaction_emptied_on_its_leader_until_it_has_the_marker(one):
+    watch, host = StableWatch(), Host("node1")
+    one.end(1, committed=True)
+    data = memoryview(records.encode([b"v"], NOW, 4, 0, 0, records.TRANSACTIONAL))
+    one.log.appending.as_follower(memoryview(emptied(read_header(data)._replace(base_offset=6))), NOW)
+    assert (one.last_stable_offset, one.high_watermark) == (6, 7)
+    watch.look(host, one)
+    check_open_transactions(one.log, one.stored["orders-0"], NOW)
+    one.end(4, committed=False)
+    assert one.last_stable_offset == 8
+    watch.look(host, one)
+    with (
+        mock.patch.object(OneReplica, "last_stable_offset", 6),
+        pytest.raises(Violation, match=r"^T3 .* nothing is open below 8"),
+    ):
         watch.look(host, one)
 
 

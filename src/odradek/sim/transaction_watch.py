@@ -28,16 +28,20 @@ class TransactionsSeen:
 
     # The first offset seen of each open transaction, by producer id.
     open: dict[int, int] = field(default_factory=dict)
+    # The same for batches that compaction has emptied. A replica that fetches one may not have the marker yet.
+    emptied: dict[int, int] = field(default_factory=dict)
     aborted: list[Aborted] = field(default_factory=list)
 
     def take(self, batch: SeenBatch) -> None:
         if not batch.is_transactional:
             return
         if not batch.is_control:
-            if not batch.is_empty:
-                self.open.setdefault(batch.producer_id, batch.base_offset)
+            begun = self.emptied if batch.is_empty else self.open
+            begun.setdefault(batch.producer_id, batch.base_offset)
             return
         committed = batch.commits()
+        if committed is not None:
+            self.emptied.pop(batch.producer_id, None)
         first = self.open.pop(batch.producer_id, None) if committed is not None else None
         if first is not None and not committed:
             stable = min([batch.last_offset + 1, *self.open.values()])
@@ -82,7 +86,7 @@ class StableWatch:
                 f"are open: {seen.open} (producer id, first offset)"
             )
         held_back = self._is_held_back(log, seen, stable) or self._is_compacted_below_its_marker(log, high, stable)
-        if stable < min(position, expected) and not held_back:
+        if stable < min(position, expected, *seen.emptied.values()) and not held_back:
             raise Violation(
                 f"T3 {partition} of {host.name}: last stable offset {stable}, but nothing is open below {expected}"
             )
@@ -132,16 +136,20 @@ def check_ended(shards: Iterable[TransactionShard], leaders: Iterable[Partition]
 
 def check_open_transactions(log: Log, stored: StoredLog, wall_ms: int) -> None:
     """L4: the open transactions that a log remembers are those in its batches."""
-    seen = seen_in(stored.batches).open
+    seen = seen_in(stored.batches)
     known = {
         producer_id: producer.transaction_start
         for producer_id, producer in log.known_producers(wall_ms).by_id.items()
         if producer.transaction_start >= stored.start
     }
-    begun_here = {producer_id: first for producer_id, first in seen.items() if producer_id in known}
-    unknown = [producer_id for producer_id, first in seen.items() if producer_id not in known and stored.start == 0]
-    if begun_here != known or unknown:
-        raise Violation(f"L4 {log.name} has the open transactions {known}, its batches have {seen}")
+    wrong = [
+        producer_id
+        for producer_id, first in known.items()
+        if first not in (seen.open.get(producer_id), seen.emptied.get(producer_id))
+    ]
+    unknown = [producer_id for producer_id in seen.open if producer_id not in known and stored.start == 0]
+    if wrong or unknown:
+        raise Violation(f"L4 {log.name} has the open transactions {known}, its batches have {seen.open}")
 
 
 def check_transaction_indexes(files: dict[str, bytes], logs: dict[str, StoredLog]) -> None:
