@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Embedded
@@ -70,7 +70,7 @@ def test_a_group_without_lag_is_ok(broker: Embedded) -> None:
         "lag": 0,
         "seconds": 0.0,
         "status": "OK",
-        "trend": "shrinking",
+        "trend": "caught up",
         "catch_up_seconds": 0.0,
     }
 
@@ -156,3 +156,23 @@ def test_lag_of_groups_that_commit_all_the_time_does_not_wait_for_a_pause(
         stopping.set()
         for thread in threads:
             thread.join()
+
+
+def test_partitions_of_members_are_shown_without_a_commit(broker: Embedded) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic("halves", 2, 1)])["halves"].result()
+    reader = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "enable.auto.commit": False}
+    )
+    try:
+        reader.subscribe(["halves"])
+        wait_until(lambda: reader.poll(0.1) is None and len(reader.assignment()) == 2, "both partitions are assigned")
+        reader.commit(offsets=[TopicPartition("halves", 0, 0)], asynchronous=False)
+        _, rows = lag(broker, "readers", "--partitions")
+        sums = odradek_command(broker, "group", "lag", "readers", "-o", "json")
+    finally:
+        reader.close()
+    assert [(row["partition"], row["committed"], row["lag"]) for row in rows] == [(0, 0, 0), (1, None, None)]
+    [row] = json.loads(sums.stdout)
+    assert (row["partitions"], row["lag"]) == (2, 0)
+    assert "readers: no committed offset, so no lag, in partitions of its members: halves-1" in sums.stderr

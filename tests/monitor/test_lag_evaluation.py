@@ -102,11 +102,13 @@ def test_the_change_of_lag_counts_until_now_and_not_until_the_last_commit() -> N
     commits = window([0, 10], [100, 90], last_s=NOW_S - 90)
     assert change_per_second(commits, 300, NOW_S * 1000) == 2.0
     assert change_per_second(commits[:1], 300, NOW_S * 1000) is None
-    assert [trend(each) for each in (2.0, -1.0, 0.0, None)] == list(Trend)[:1] + [
+    assert [trend(7, each) for each in (2.0, -1.0, 0.0, None)] == [
+        Trend.GROWING,
         Trend.SHRINKING,
         Trend.STEADY,
         Trend.UNKNOWN,
     ]
+    assert trend(0, -1.0) is Trend.CAUGHT_UP
 
 
 def test_a_consumer_catches_up_when_its_lag_shrinks_to_zero() -> None:

@@ -9,7 +9,7 @@ import click
 from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import each_told, patiently
 from odradek.cli.group_lag import lag
-from odradek.cli.group_requests import all_groups, described_group, no_group
+from odradek.cli.group_requests import all_groups, described_group, no_group, owners
 from odradek.cli.groups import Group
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
@@ -64,12 +64,8 @@ def describe(bootstrap: str, output: str, group: str) -> None:
         positions = committed_offsets(bootstrap, admin, group)
         if described.state.name == "DEAD" and not positions:
             no_group(group)
-        owners = {
-            (tp.topic, tp.partition): member.client_id
-            for member in described.members
-            for tp in (member.assignment.topic_partitions if member.assignment else [])
-        }
-        ends = _log_ends(bootstrap, admin, sorted(positions.keys() | owners.keys()))
+        owned = owners(described)
+        ends = _log_ends(bootstrap, admin, sorted(positions.keys() | owned.keys()))
     rows = [
         {
             "topic": topic,
@@ -77,7 +73,7 @@ def describe(bootstrap: str, output: str, group: str) -> None:
             "committed": positions.get((topic, partition)),
             "end": end,
             "lag": end - positions[topic, partition] if (topic, partition) in positions else None,
-            "owner": owners.get((topic, partition)),
+            "owner": owned.get((topic, partition)),
         }
         for (topic, partition), end in ends.items()
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.group_requests import all_groups, described_group, no_group
+from odradek.cli.group_requests import all_groups, described_groups, no_group, owners
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import admin_client, bootstrap_option, refusals_told
@@ -31,6 +31,8 @@ NO_TREND = (
     "{}: its last commits are no longer in __consumer_offsets, and one snapshot gives no status and no trend. "
     "`odradek monitor` keeps a history"
 )
+NO_COMMIT = "{}: no committed offset, so no lag, in partitions of its members: {}"
+NAMED_MAX = 10
 
 
 @click.command("lag")
@@ -88,14 +90,16 @@ def _show(lags: _Lags, named: Sequence[str], output: str, *, partitions: bool) -
     """Returns the exit code."""
     groups = list(dict.fromkeys(named)) or [each.group_id for each in all_groups(lags.bootstrap, lags.admin)]
     committed = {group: committed_offsets(lags.bootstrap, lags.admin, group) for group in groups}
+    described = described_groups(lags.bootstrap, lags.admin, groups)
     for group in named:
-        if not committed[group] and described_group(lags.bootstrap, lags.admin, group).state.name == "DEAD":
+        if not committed[group] and described[group].state.name == "DEAD":
             no_group(group)
-    places = {place for offsets in committed.values() for place in offsets}
+    offsets_of = {group: dict.fromkeys(owners(described[group])) | offsets for group, offsets in committed.items()}
+    places = {place for offsets in offsets_of.values() for place in offsets}
     if places:
         lags.recent.refresh(places)
     rows = []
-    for group, offsets in committed.items():
+    for group, offsets in offsets_of.items():
         standings = _standings(lags.recent, group, offsets)
         rows += [
             {"group": group, "topic": topic} | (_one(each[0]) if partitions else _several(each))
@@ -103,6 +107,9 @@ def _show(lags: _Lags, named: Sequence[str], output: str, *, partitions: bool) -
         ]
         if any(each.evaluated is None and each.lag for each in standings):
             click.echo(NO_TREND.format(group), err=True)
+        without = [f"{each.topic}-{each.partition}" for each in standings if each.committed is None]
+        if without and not partitions:
+            click.echo(NO_COMMIT.format(group, ", ".join(without[:NAMED_MAX])), err=True)
     print_rows(rows, output, nothing="no group has committed offsets")
     return max((EXIT_CODES[str(row["status"])] for row in rows if row["status"] is not None), default=0)
 
@@ -111,11 +118,12 @@ def _show(lags: _Lags, named: Sequence[str], output: str, *, partitions: bool) -
 class _Standing:
     topic: str
     partition: int
-    lag: int | None  # None if the leader does not answer
+    committed: int | None  # None if a member has the partition, but has not committed an offset
+    lag: int | None  # None if the leader does not answer, or without a committed offset
     evaluated: PartitionLag | None  # None without a window of commits
 
 
-def _standings(recent: RecentLag, group: str, committed: Mapping[Place, int]) -> list[_Standing]:
+def _standings(recent: RecentLag, group: str, committed: Mapping[Place, int | None]) -> list[_Standing]:
     found = recent.evaluate(group)
     known = {(each.topic, each.partition): each for each in found.partitions if each.commits} if found else {}
     ends = {place: recent.end(place) for place in committed}
@@ -123,7 +131,8 @@ def _standings(recent: RecentLag, group: str, committed: Mapping[Place, int]) ->
         _Standing(
             topic=place[0],
             partition=place[1],
-            lag=None if (end := ends[place]) is None else max(end - offset, 0),
+            committed=offset,
+            lag=None if (end := ends[place]) is None or offset is None else max(end - offset, 0),
             evaluated=known.get(place),
         )
         for place, offset in sorted(committed.items())
@@ -138,12 +147,13 @@ def _divided(standings: Sequence[_Standing], *, by_partition: bool) -> list[tupl
 
 
 def _one(standing: _Standing) -> dict[str, object]:
-    return {"partition": standing.partition, "lag": standing.lag, **_figures([standing])}
+    place = {"partition": standing.partition, "committed": standing.committed}
+    return {**place, "lag": standing.lag, **_figures([standing])}
 
 
 def _several(standings: Sequence[_Standing]) -> dict[str, object]:
-    lag = sum(each.lag or 0 for each in standings)
-    return {"partitions": len(standings), "lag": lag, **_figures(standings)}
+    known = [each.lag for each in standings if each.lag is not None]
+    return {"partitions": len(standings), "lag": sum(known) if known else None, **_figures(standings)}
 
 
 def _figures(standings: Sequence[_Standing]) -> dict[str, object]:
@@ -157,6 +167,6 @@ def _figures(standings: Sequence[_Standing]) -> dict[str, object]:
     return {
         "seconds": round(together.age.seconds, 1),
         "status": max(each.status for each in evaluated).name,
-        "trend": trend(together.per_second).value,
+        "trend": trend(sum(each.lag or 0 for each in standings), together.per_second).value,
         "catch_up_seconds": None if (needed := together.catch_up_s) is None else round(needed, 1),
     }

@@ -26,5 +26,21 @@ def described_group(bootstrap: str, admin: AdminClient, group: str) -> ConsumerG
     return patiently(bootstrap, asked[group])
 
 
+def described_groups(bootstrap: str, admin: AdminClient, groups: list[str]) -> dict[str, ConsumerGroupDescription]:
+    if not groups:
+        return {}
+    asked = admin.describe_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S)
+    return {group: patiently(bootstrap, answer) for group, answer in asked.items()}
+
+
+def owners(described: ConsumerGroupDescription) -> dict[tuple[str, int], str]:
+    """The client id of the member that each partition is assigned to."""
+    return {
+        (tp.topic, tp.partition): member.client_id
+        for member in described.members
+        for tp in (member.assignment.topic_partitions if member.assignment else [])
+    }
+
+
 def no_group(group: str) -> NoReturn:
     fail(unknown_group().format(group), NOT_FOUND)

@@ -49,7 +49,7 @@ class Row:
 
     @property
     def trend(self) -> str:
-        return trend(self.lag.per_second).value
+        return trend(self.lag.current_lag, self.lag.per_second).value
 
 
 def explanation(partition: PartitionLag, at_ms: int) -> str:

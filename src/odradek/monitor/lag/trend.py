@@ -12,6 +12,7 @@ class Trend(StrEnum):
     GROWING = "growing"
     SHRINKING = "shrinking"
     STEADY = "steady"
+    CAUGHT_UP = "caught up"  # there is no lag
     UNKNOWN = "unknown"  # fewer than two commits
 
 
@@ -35,7 +36,9 @@ def seconds_to_catch_up(current_lag: int, per_second: float | None, status: Stat
     return current_lag / -per_second
 
 
-def trend(per_second: float | None) -> Trend:
+def trend(current_lag: int, per_second: float | None) -> Trend:
+    if current_lag == 0:
+        return Trend.CAUGHT_UP
     if per_second is None:
         return Trend.UNKNOWN
     if per_second > 0:
