@@ -16,6 +16,7 @@ from odradek.cli.main import main
 from odradek.cli.remote import REQUEST_TIMEOUT_S
 from odradek.client.wire import Late
 from odradek.protocol.headers import response_frame
+from odradek.protocol.messages.p43_elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -132,8 +133,8 @@ def test_reassign_sends_the_moves_and_reports_refusals() -> None:
         done = run(broker.bootstrap, "reassign", "t:0=2,3", "t:1=9", "--cancel", "u:5")
         asked = AlterPartitionReassignmentsRequest.decode(broker.asked, 1, 4 + 8 + 2 + len("odradek-cli") + 1)
     assert done.exit_code == 1
-    assert done.stdout == "u:5 keeps its replicas: the move is cancelled\nt:0 moves to 2,3\n"
-    assert "t:1: no broker 9 (INVALID_REPLICA_ASSIGNMENT)" in done.stderr
+    assert done.stdout == "u-5 keeps its replicas: the move is cancelled\nt-0 moves to 2,3\n"
+    assert "t-1: no broker 9 (INVALID_REPLICA_ASSIGNMENT)" in done.stderr
     assert [(topic.name, [(p.partition_index, p.replicas) for p in topic.partitions]) for topic in asked.topics] == [
         ("u", [(5, None)]),
         ("t", [(0, [2, 3]), (1, [9])]),
@@ -209,10 +210,24 @@ def test_a_single_broker_is_a_cluster_of_one(odradek: Embedded) -> None:
     assert "metadata led by node 1, 1 voting" in run(odradek.bootstrap_servers, "info").output
 
 
+def test_elections_of_internal_partitions_are_counted_by_topic() -> None:
+    refused = PartitionResult(partition_id=3, error_code=80, error_message="its replica is down")
+    results = [
+        ReplicaElectionResult(topic="orders", partition_result=[PartitionResult(partition_id=2)]),
+        ReplicaElectionResult(
+            topic="__consumer_offsets", partition_result=[*(PartitionResult(partition_id=n) for n in range(3)), refused]
+        ),
+    ]
+    with answering(ElectLeadersResponse(replica_election_results=results), 2) as broker:
+        done = run(broker.bootstrap, "elect")
+    assert done.stdout == "orders-2 has a new leader\n3 partitions have a new leader: __consumer_offsets\n"
+    assert done.stderr == "Error: __consumer_offsets-3: its replica is down (PREFERRED_LEADER_NOT_AVAILABLE)\n"
+
+
 def test_elections_on_a_single_broker(odradek: Embedded) -> None:
     CliRunner().invoke(main, ["topic", "create", "t", "-p", "2", "-b", odradek.bootstrap_servers])
-    assert run(odradek.bootstrap_servers, "elect", "t:1").output == "t:1 needs no election\n"
+    assert run(odradek.bootstrap_servers, "elect", "t:1").output == "t-1 needs no election\n"
     assert "by its preferred replica already" in run(odradek.bootstrap_servers, "elect").output
     nowhere = run(odradek.bootstrap_servers, "elect", "nowhere:0")
     assert nowhere.exit_code == 1
-    assert "nowhere:0: " in nowhere.output
+    assert "nowhere-0: " in nowhere.output

@@ -24,7 +24,7 @@ SHOWN = [
     (TRIM, "delete the records of orders-0 before offset 1"),
     (GROUP_DELETE, "delete billing: empty, 1 committed offset"),
     (GROUP_RESET, "orders          0    2    0"),
-    (UNCLEAN, "elect an unclean leader of orders:0: records that only other replicas have are lost"),
+    (UNCLEAN, "elect an unclean leader of orders-0: records that only other replicas have are lost"),
     (VOTER_REMOVE, "remaining voters: none"),
 ]
 
@@ -112,7 +112,7 @@ def test_a_confirmed_command_is_executed(orders: Embedded, command: list[str], d
 
 
 def test_a_preferred_election_runs_without_confirmation(orders: Embedded) -> None:
-    assert succeed(orders, "cluster", "elect", "orders:0") == "orders:0 needs no election\n"
+    assert succeed(orders, "cluster", "elect", "orders:0") == "orders-0 needs no election\n"
     refused = odradek_command(orders, "cluster", "elect", "--dry-run")
     assert (refused.exit_code, "--dry-run is for --unclean" in refused.stderr) == (2, True)
 

@@ -91,16 +91,16 @@ def test_many_partitions_are_counted_and_some_named():
     assert sentence.endswith("and 15 more)")
 
 
-def test_the_most_severe_problem_comes_first():
+def test_causes_come_before_their_consequences():
     found = problems(
         quorum(None, 0, None, None), [2, 3], [partition(in_sync=(1, 2)), partition(leader=None), partition(index=2)]
     )
     assert [sentence.split(":")[0] for sentence in found] == [
         "no metadata majority (1 of 3)",
-        "1 partition has no leader",
-        "1 partition has replicas that are not in sync",
         "broker 2 is registered but not alive, or still catching up with the metadata",
         "broker 3 is registered but not alive, or still catching up with the metadata",
+        "1 partition has no leader",
+        "1 partition has replicas that are not in sync",
     ]
 
 

@@ -141,7 +141,7 @@ def test_a_partition_moves_and_its_leadership_returns(cluster: Embedded, topic: 
     (first, *_) = rows(cluster, "topic", "describe", topic)
     kept = [replica for replica in first["replicas"] if replica != first["leader"]]
     moved = succeed(cluster, "cluster", "reassign", f"{topic}:0={','.join(map(str, kept))}")
-    assert moved == f"{topic}:0 moves to {kept[0]},{kept[1]}\n"
+    assert moved == f"{topic}-0 moves to {kept[0]},{kept[1]}\n"
     eventually(cluster, lambda done: "nothing is moving" in done.output, "cluster", "reassign")
     eventually(cluster, first_has("replicas", kept), "topic", "describe", topic, "-o", "json")
     succeed(cluster, "cluster", "elect")

@@ -182,11 +182,11 @@ def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[
     for (topic, index), replicas in wanted.items():
         refusal = refusals.get((topic, index))
         if refusal:
-            complain(f"{topic}:{index}: {refusal}")
+            complain(f"{topic}-{index}: {refusal}")
         elif replicas is None:
-            click.echo(f"{topic}:{index} keeps its replicas: the move is cancelled")
+            click.echo(f"{topic}-{index} keeps its replicas: the move is cancelled")
         else:
-            click.echo(f"{topic}:{index} moves to {','.join(map(str, replicas))}")
+            click.echo(f"{topic}-{index} moves to {','.join(map(str, replicas))}")
     if refusals:
         raise SystemExit(1)
 
@@ -213,19 +213,25 @@ def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, consent: C
     if consent.dry_run and not unclean:
         raise click.UsageError("--dry-run is for --unclean: a preferred election loses nothing")
     if unclean:
+        names = [f"{topic}-{index}" for topic, index in named]
         consent.show(
-            f"elect an unclean leader of {each}: records that only other replicas have are lost" for each in partitions
+            f"elect an unclean leader of {each}: records that only other replicas have are lost" for each in names
         )
-        if not consent.to(f"Elect unclean leaders of {', '.join(partitions)} and lose these records?"):
+        if not consent.to(f"Elect unclean leaders of {', '.join(names)} and lose these records?"):
             return
     outcomes = elections.elect(bootstrap, elections.UNCLEAN if unclean else elections.PREFERRED, named)
     refused = False
+    internal: Counter[str] = Counter()
     for (topic, index), outcome in sorted(outcomes.items()):
-        if outcome in (elections.ELECTED, elections.NOT_NEEDED):
-            click.echo(f"{topic}:{index} {outcome}")
-        else:
+        if outcome not in (elections.ELECTED, elections.NOT_NEEDED):
             refused = True
-            complain(f"{topic}:{index}: {outcome}")
+            complain(f"{topic}-{index}: {outcome}")
+        elif named or not topic.startswith("__"):
+            click.echo(f"{topic}-{index} {outcome}")
+        else:
+            internal[topic] += 1
+    for topic, count in internal.items():
+        click.echo(f"{count} partition{' has' if count == 1 else 's have'} a new leader: {topic}")
     if not outcomes:
         click.echo("every partition is led by its preferred replica already")
     if refused:

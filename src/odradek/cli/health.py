@@ -66,13 +66,18 @@ def problems(
     silent_brokers: Sequence[int] = (),
     directories: Mapping[int, Sequence[LogDir]] = NO_DIRECTORIES,
 ) -> Iterable[str]:
-    """The most severe first. `silent_brokers` do not answer, and no controller has fenced them."""
+    """Causes first, then what they do to partitions, the most severe first.
+
+    `silent_brokers` do not answer, and no controller has fenced them.
+    """
     yield from of_quorum(quorum)
     # Internal topics come last.
     partitions = sorted(partitions, key=lambda partition: partition.topic.startswith("__"))
     for broker in silent_brokers:
         if broker not in quorum.absent:
             yield f"broker {broker} cannot be reached"
+    for broker in fenced_brokers:
+        yield f"broker {broker} is registered but not alive, or still catching up with the metadata"
     yield from _of_disks(directories)
     lost = [p for p in partitions if p.leader in silent_brokers]
     yield from _told(lost, "{} a leader that cannot be reached: nothing is read or written ({})", _leader_of)
@@ -83,8 +88,6 @@ def problems(
     yield from _told(refusing, "{} fewer replicas in sync than min.insync.replicas: acks=all is refused ({})", _in_sync)
     behind = [p for p in led if len(p.in_sync) < len(p.replicas) and p not in refusing]
     yield from _told(behind, "{} replicas that are not in sync: under-replicated ({})", _in_sync)
-    for broker in fenced_brokers:
-        yield f"broker {broker} is registered but not alive, or still catching up with the metadata"
 
 
 def warnings(directories: Mapping[int, Sequence[LogDir]]) -> Iterable[str]:
