@@ -13,11 +13,12 @@ help:
 .venv/python: 
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Odradek needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
 	@$(PYTHON) -c 'import venv; from ensurepip import version' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: install its venv module (Debian, Ubuntu: apt install python3-venv), then run make again"; exit 1; }
+	@echo "creating a virtual environment in .venv"
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
 .venv/run: .venv/python requirements/run.txt pyproject.toml
-	@echo "installing Odradek into .venv"
+	@echo "installing Odradek and $$(grep -c '==' requirements/run.txt) packages, Spark among them, into .venv: this may take some minutes"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -34,6 +35,7 @@ java: .venv/run
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/java.txt; }
 
 demo: java
+	@echo "starting the demo: a broker, connectors, and a pipeline on Spark"
 	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
 # Three at a time, because most of them wait more than they use the CPU. `spark` is the longest, so it begins. `sim` only

@@ -12,6 +12,9 @@ from odradek.metadata.configs.definition import Definition
 from odradek.metadata.configs.topic import TOPIC_CONFIGS
 from odradek.metadata.configs.without_meaning import NOT_YET, WITHOUT_MEANING
 
+# Defaults that follow from other configs: the value on the default port.
+DERIVED = {"http.listener": "`127.0.0.1:9644`"}
+
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 INTRODUCTION = """# Configuration
@@ -88,7 +91,7 @@ def _row(definition: Definition, *, synonyms: bool) -> str:
 
 def _start_of_row(definition: Definition) -> str:
     default = definition.write(definition.default)
-    shown = f"`{default}`" if default else "none"
+    shown = DERIVED.get(definition.name) or (f"`{default}`" if default else "none")
     return f"| `{definition.name}` | {shown} | {definition.doc} |"
 
 

@@ -44,6 +44,12 @@ def test_make_without_venv_module_says_what_to_install(clone: Path) -> None:
     assert not (clone / ".venv").exists()
 
 
+def test_make_says_what_it_does_before_it_takes_long(clone: Path) -> None:
+    done = make(clone, "--dry-run", "demo")
+    told = [line for line in done.stdout.splitlines() if line.startswith("echo ")]
+    assert [line.split('"')[1].split(" ")[0] for line in told] == ["creating", "installing", "starting"]
+
+
 @pytest.mark.parametrize(("status", "installs"), [(0, False), (1, True)])
 def test_make_installs_java_from_pip_if_there_is_none(clone: Path, status: int, installs: bool) -> None:
     # A fake for the Python of .venv. Its exit status says whether it finds a Java, and it prints the arguments of pip.

@@ -51,6 +51,7 @@ def test_terminal_session_of_the_readme_works(broker_on_9092: Embedded) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"\d@0 alice: 2 apples", done.stdout)
+    assert re.search(r"^orders +\d +1 +1 +0 ", done.stdout, flags=re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
