@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from odradek.base.hosts import host_problem
 from odradek.cli.remote import FAILED, NOT_FOUND, TIMED_OUT, fail
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,8 +36,8 @@ class Service:
     """Sends requests. A refusal ends the command with the service's own words."""
 
     def __init__(self, url: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            fail(f"{url!r} is not an address; write http://HOST:PORT")
+        if problem := _url_problem(url):
+            fail(f"{url!r} is not an address: {problem}. Write http://HOST:PORT")
         self._url = url.rstrip("/")
 
     def get(self, *path: str, **query: str) -> Any:  # noqa: ANN401 (JSON)
@@ -62,6 +63,20 @@ class Service:
                 TIMED_OUT,
             )
         return json.loads(text) if text else None
+
+
+def _url_problem(url: str) -> str | None:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError as wrong:
+        return str(wrong)
+    if parts.scheme not in ("http", "https"):
+        return "it does not begin with http:// or https://"
+    if port == 0:
+        return "its port is 0"
+    problem = host_problem(parts.hostname or "")
+    return problem and f"{parts.hostname!r} cannot be a host: {problem}"
 
 
 def _message(refused: urllib.error.HTTPError) -> str:
