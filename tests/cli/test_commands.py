@@ -94,6 +94,55 @@ def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: 
     assert "Error: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topic", "describe", "order"],
+        ["topic", "add-partitions", "order", "-p", "9"],
+        ["config", "get", "topic", "order"],
+        ["config", "set", "topic", "order", "retention.ms=1"],
+        ["consume", "order"],
+    ],
+)
+def test_a_similar_topic_is_suggested(odradek: Embedded, arguments: list[str]) -> None:
+    succeed(odradek, "topic", "create", "orders")
+    result = odradek_command(odradek, *arguments)
+    assert result.exit_code == 3
+    assert 'topic "order" does not exist. Did you mean "orders"? List topics with: ' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["produce", "orders", "-p", "9"],
+        ["produce", "orders", "-p", "9", "--acks", "1"],
+        ["consume", "orders", "-p", "9"],
+        ["topic", "trim", "orders", "--before", "end", "-p", "9"],
+        ["group", "reset", "billing", "--to", "end", "-t", "orders:9"],
+    ],
+)
+def test_a_missing_partition_is_refused_with_those_that_exist(odradek: Embedded, arguments: list[str]) -> None:
+    succeed(odradek, "topic", "create", "orders", "-p", "3")
+    result = odradek_command(odradek, *arguments, stdin="x\n")
+    assert result.exit_code == 3
+    assert result.stderr == 'Error: topic "orders" has no partition 9. It has 3 partitions: 0 to 2\n'
+
+
+@pytest.mark.parametrize("wanted", ["2", "3"])
+def test_partitions_cannot_be_removed(odradek: Embedded, wanted: str) -> None:
+    succeed(odradek, "topic", "create", "orders", "-p", "3")
+    result = odradek_command(odradek, "topic", "add-partitions", "orders", "-p", wanted)
+    assert result.exit_code == 1
+    assert 'topic "orders" already has 3 partitions. Partitions cannot be removed' in result.stderr
+
+
+@pytest.mark.parametrize("url", ["http://a..b", "http://[::1", "http://:8083", "http://a:99999", "ftp://a"])
+def test_an_invalid_address_of_connect_is_one_error(url: str) -> None:
+    result = CliRunner().invoke(main, ["connect", "ls", "--url", url])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {url!r} is not an address: ")
+
+
 def test_the_client_listener_may_have_any_name() -> None:
     settings = {"listeners": "CLIENTS://127.0.0.1:0", "listener.security.protocol.map": "CLIENTS:PLAINTEXT"}
     with Embedded(config=settings) as broker:
@@ -180,7 +229,7 @@ def test_add_partitions_says_that_a_topic_does_not_exist_or_has_as_many(odradek:
     elsewhere = odradek_command(odradek, "topic", "describe", "nope", "-b", odradek.bootstrap_servers)
     assert elsewhere.stderr.endswith(f"odradek topic ls -b {odradek.bootstrap_servers}\n")
     enough = odradek_command(odradek, "topic", "add-partitions", "a", "-p", "2")
-    assert enough.stderr.startswith('Error: topic "a" already has 2 partitions or more. Partitions cannot be removed')
+    assert enough.stderr.startswith('Error: topic "a" already has 2 partitions. Partitions cannot be removed')
 
 
 def test_a_misspelt_command_gets_the_nearest_name() -> None:
@@ -286,8 +335,10 @@ def test_consume_reports_that_other_brokers_lead_instead_of_a_dead_one() -> None
 
 def test_produce_fails_at_once_when_the_topic_cannot_be_auto_created() -> None:
     with Embedded(config={"auto.create.topics.enable": False}) as broker:
+        succeed(broker, "topic", "create", "somewhere")
         result = odradek_command(broker, "produce", "nowhere", stdin="x\n")
     assert result.exit_code == 3
+    assert 'topic "nowhere" does not exist. Did you mean "somewhere"? ' in result.output
     assert "odradek topic create nowhere" in result.output
 
 

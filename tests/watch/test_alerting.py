@@ -227,6 +227,12 @@ def test_whether_a_cluster_is_up_is_not_known_before_the_monitor_has_read_it(ser
         ('status = "ERROR"', r"alert\[0\].status: 'ERROR' is not one of WARN, ERR"),
         ('[[alert]]\nname = "x"\ngroup = "("\nsend = ["team"]', r"alert 'x'.group: '\(' is not a regular expression"),
         ("[alerting]", "monitor.toml: unknown key alerting"),
+        ("[alertt]", r'monitor.toml: unknown key alertt. Did you mean "alert"\?'),
+        ("[lag]\nintervall = 9", r'lag: unknown key intervall. Did you mean "intervals"\?'),
+        (
+            '[cluster.c]\nservers = ["a"]\noffset-refesh = 9',
+            r'unknown key offset-refesh. Did you mean "offset-',
+        ),
         ("for = -1", r"alert\[0\].for: Expected `int` >= 0"),
         ("[webhook.other]", r"webhook\[...\]: the key url is missing"),
         ('[webhook.other]\nurl = "http://a..b/"', "http://a..b/' has an invalid host: it has nothing"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode
 from odradek.cli.asking import ask
-from odradek.cli.remote import FAILED, NOT_FOUND, fail, unknown_topic
+from odradek.cli.remote import FAILED, NOT_FOUND, fail, fail_without_topic
 from odradek.client.wire import name_of
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.p32_describe_configs import (
@@ -39,7 +39,7 @@ def described(bootstrap: str, kind: str, name: str) -> dict[str, DescribeConfigs
     asked = DescribeConfigsResource(resource_type=KINDS[kind], resource_name=_name(kind, name), configuration_keys=None)
     response = ask(_whom(bootstrap, kind, name), DescribeConfigsRequest(resources=[asked]), 4, DescribeConfigsResponse)
     [result] = response.results
-    _require_success(result.error_code, result.error_message, kind, name)
+    _require_success(bootstrap, result.error_code, result.error_message, kind, name)
     return {config.name: config for config in result.configs}
 
 
@@ -48,7 +48,7 @@ def alter(bootstrap: str, kind: str, name: str, changes: list[Change], *, dry_ru
     asked = AlterConfigsResource(resource_type=KINDS[kind], resource_name=_name(kind, name), configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=dry_run)
     [result] = ask(_whom(bootstrap, kind, name), request, 1, IncrementalAlterConfigsResponse).responses
-    _require_success(result.error_code, result.error_message, kind, name)
+    _require_success(bootstrap, result.error_code, result.error_message, kind, name)
 
 
 def listed(bootstrap: str, kind: str) -> list[str]:
@@ -76,10 +76,11 @@ def _whom(bootstrap: str, kind: str, name: str) -> str:
     return there
 
 
-def _require_success(code: int, message: str | None, kind: str, name: str) -> None:
+def _require_success(bootstrap: str, code: int, message: str | None, kind: str, name: str) -> None:
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        fail(unknown_topic().format(name), NOT_FOUND)
+        known = ask(bootstrap, MetadataRequest(topics=None), 12, MetadataResponse).topics
+        fail_without_topic(name, [topic.name for topic in known if topic.name])
     why = f"{message} ({name_of(code)})" if message else name_of(code)
     fail(f"{kind} {name}: {why}", FAILED)

@@ -24,6 +24,7 @@ from odradek.cli.remote import (
     client_config,
     client_options,
     fail,
+    fail_without_partition,
     refusals_told,
     require_topics,
 )
@@ -171,7 +172,7 @@ def _asked(bootstrap: str, consumer: Consumer, topics: tuple[str, ...], only: li
     require_topics(topics, known)
     absent = [number for number in only if not any(number in known[topic].partitions for topic in topics)]
     if absent:
-        fail(f'topic "{topics[0]}" has no partition {absent[0]}', NOT_FOUND)
+        fail_without_partition(topics[0], absent[0], len(known[topics[0]].partitions))
     wanted = [
         (topic, index)
         for topic in dict.fromkeys(topics)

@@ -22,12 +22,14 @@ from odradek.cli.remote import (
     CODECS,
     COMPRESSION_HELP,
     PATIENCE_S,
+    REQUEST_TIMEOUT_S,
     bootstrap_option,
     client_config,
     client_options,
     fail,
     key_value,
     refusals_told,
+    require_partitions,
     require_writable_topic,
 )
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 FLUSH_TIMEOUT_S = 30.0
 RECORD_BYTES_MAX = 100_000_000  # the broker decides what is too large
+UNKNOWN_PARTITION = ("_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART")
 Headers = list[tuple[str, bytes | str | None]]
 
 
@@ -65,7 +68,7 @@ class Outgoing:
 @click.option("-K", "--key-separator", help="Split each line into key and value at this text.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Write an empty value as null, a tombstone.")
-@click.option("-p", "--partition", type=int, help="Write to this partition, regardless of the key.")
+@click.option("-p", "--partition", type=click.IntRange(0), help="Write to this partition, regardless of the key.")
 @click.option("--keep-partition", is_flag=True, help="With jsonl: write to the partition that the document names.")
 @click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
 @click.option("-z", "--compression", type=click.Choice(CODECS), default="none", help=COMPRESSION_HELP)
@@ -114,6 +117,7 @@ class _Sending:
         self._bytes_max = bytes_max
         self._failure: KafkaException | None = None
         self._bytes_failed = 0
+        self._partition_failed: int | None = None
 
     def send(self, record: Outgoing) -> None:
         from confluent_kafka import KafkaError, KafkaException
@@ -137,6 +141,7 @@ class _Sending:
             except KafkaException as refused:
                 if refused.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     too_large_for_client(_size(record.key, record.value), self._bytes_max)
+                self._require_partition(refused, record.partition)
                 raise
         self._producer.poll(0)
         self._raise_failure()
@@ -161,6 +166,7 @@ class _Sending:
         if error is not None and self._failure is None:
             self._failure = KafkaException(error)
             self._bytes_failed = _size(message.key(), message.value())
+            self._partition_failed = message.partition()
 
     def _raise_failure(self) -> None:
         from confluent_kafka import KafkaError
@@ -169,7 +175,14 @@ class _Sending:
             return
         if self._failure.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
             too_large_for_topic(self._bootstrap, self._topic, self._bytes_failed)
+        self._require_partition(self._failure, self._partition_failed)
         raise self._failure
+
+    def _require_partition(self, refused: KafkaException, index: int | None) -> None:
+        """Ends the command if the record was refused because its partition does not exist."""
+        if refused.args[0].name() in UNKNOWN_PARTITION and index is not None:
+            topic = self._producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S).topics[self._topic]
+            require_partitions(self._topic, [index], topic.partitions)
 
 
 def _size(*parts: bytes | str | None) -> int:

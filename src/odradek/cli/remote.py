@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
+
+from odradek.base.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -162,7 +164,20 @@ def fail_unreachable(bootstrap: str, why: str) -> NoReturn:
 
 def unknown_topic() -> str:
     """A format string, for the name of the topic."""
-    return f'topic "{{}}" does not exist. List topics with: odradek topic ls{_same_cluster()}'
+    return f'topic "{{}}" does not exist. {_list_topics()}'
+
+
+def fail_without_topic(name: str, known: Iterable[str]) -> NoReturn:
+    fail(f'topic "{name}" does not exist.{did_you_mean(name, known)} {_list_topics()}', NOT_FOUND)
+
+
+def fail_without_partition(topic: str, index: int, count: int) -> NoReturn:
+    numbers = "1 partition: 0" if count == 1 else f"{count} partitions: 0 to {count - 1}"
+    fail(f'topic "{topic}" has no partition {index}. It has {numbers}', NOT_FOUND)
+
+
+def _list_topics() -> str:
+    return f"List topics with: odradek topic ls{_same_cluster()}"
 
 
 def unknown_group() -> str:
@@ -187,10 +202,16 @@ def complain(message: str) -> None:
     click.echo(f"Error: {message}", err=True)
 
 
-def require_topics(names: Iterable[str], known: Container[str]) -> None:
+def require_topics(names: Iterable[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
-            fail(unknown_topic().format(name), NOT_FOUND)
+            fail_without_topic(name, known)
+
+
+def require_partitions(topic: str, numbers: Iterable[int], known: Collection[int]) -> None:
+    for index in numbers:
+        if index not in known:
+            fail_without_partition(topic, index, len(known))
 
 
 def require_writable_topic(producer: Producer, name: str) -> None:
@@ -201,7 +222,8 @@ def require_writable_topic(producer: Producer, name: str) -> None:
         wrong = what_is_wrong_with(name)
         if wrong:
             fail(f"invalid topic name: {wrong}")
-        fail(f'topic "{name}" does not exist. Create it with: odradek topic create {name}', NOT_FOUND)
+        near = did_you_mean(name, producer.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+        fail(f'topic "{name}" does not exist.{near} Create it with: odradek topic create {name}', NOT_FOUND)
 
 
 def key_value(text: str, form: str = "KEY=VALUE", option: str = "--config") -> tuple[str, str]:

@@ -22,6 +22,7 @@ from odradek.cli.remote import (
     client_config,
     fail,
     refusals_told,
+    require_partitions,
     require_topics,
 )
 
@@ -103,6 +104,7 @@ def _wanted(
         topic, _, numbers = text.partition(":")
         require_topics([topic], known)
         chosen = _numbers(numbers, text) if numbers else sorted(known[topic].partitions)
+        require_partitions(topic, chosen, known[topic].partitions)
         wanted += [(topic, index) for index in chosen]
     return wanted
 

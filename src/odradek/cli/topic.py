@@ -17,8 +17,10 @@ from odradek.cli.remote import (
     admin_client,
     bootstrap_option,
     client_config,
+    fail,
     key_value,
     refusals_told,
+    require_partitions,
     require_topics,
     unknown_topic,
 )
@@ -143,6 +145,14 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
 
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
+        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        require_topics([name], known)
+        count = len(known[name].partitions)
+        if partitions <= count:
+            fail(
+                f'topic "{name}" already has {_partitions(count)}. Partitions cannot be removed; '
+                "-p is the new number of all partitions"
+            )
         wanted = [NewPartitions(name, partitions)]
         each_told(
             bootstrap,
@@ -194,6 +204,7 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
         admin = admin_client(bootstrap)
         known = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
         require_topics([name], known.topics)
+        require_partitions(name, partitions, known.topics[name].partitions)
         numbers = partitions or sorted(known.topics[name].partitions)
         require_leaders(bootstrap, known, [(name, index) for index in numbers])
         asked = [TopicPartition(name, index) for index in numbers]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from odradek.base.hosts import host_problem
+from odradek.base.similar_names import did_you_mean
 from odradek.client.addresses import BadAddress, parse_addresses
 from odradek.client.java_names import librdkafka_config
 from odradek.client.refused import RefusedConfig
@@ -163,10 +164,27 @@ def _named(wrong: str) -> str:
     """msgspec's message with the key in front: `alerts: unknown key evry`."""
     what, _, place = wrong.partition(" - at ")
     key = place.strip("`").removeprefix("$").removeprefix(".")
-    what = re.sub(r"^Object contains unknown field `(.*)`$", r"unknown key \1", what)
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        near = did_you_mean(unknown[1], _keys_at(key))
+        what = f"unknown key {unknown[1]}{near and '.' + near}"
     what = re.sub(r"^Invalid enum value (.*)$", rf"\1 is not one of {', '.join(get_args(_Status))}", what)
     what = re.sub(r"^Object missing required field `(.*)`$", r"the key \1 is missing", what)
     return f"{key}: {what}" if key else what
+
+
+def _keys_at(place: str) -> tuple[str, ...]:
+    """The keys of a table: `lag`, `cluster[...]`, `alert[0]`, or the whole file."""
+    tables = {
+        "cluster": _Cluster,
+        "lag": _Lag,
+        "http": _Http,
+        "alerts": _Alerts,
+        "alert": _Alert,
+        "scrape": _Scrape,
+        "webhook": _Webhook,
+        "command": _Command,
+    }
+    return tables.get(place.partition("[")[0], _File).__struct_encode_fields__
 
 
 def _host_and_port(key: str, text: str) -> tuple[str, int]:
