@@ -187,6 +187,20 @@ def test_samples_from_before_the_start_make_the_history_longer() -> None:
     assert ends.age(0, 150, NOW) == (45.0, False)
 
 
+def test_commits_from_before_the_start_have_the_lag_of_their_time() -> None:
+    """With today's log end, the lag of a group that falls behind would seem to shrink."""
+    lag = cluster(partitions=1)
+    for minutes_ago, offset in ((3, 10), (2, 20), (1, 30)):
+        lag.committed("g", T, Positions.of((0, offset, NOW - 60_000 * minutes_ago)), NOW)
+    assert lag.evaluate("g", NOW).status is Status.OK
+    times_ms = NOW - 180_000, NOW - 120_000, NOW - 60_000
+    assert lag.commit_times() == {(T, 0): set(times_ms)}
+    lag.ends_at_commits({(T, 0): dict(zip(times_ms, (15, 40, 70), strict=True)), (T, 1): {}})
+    found = lag.evaluate("g", NOW)
+    assert [commit.lag for commit in found.partitions[0].commits] == [5, 20, 40]
+    assert found.status is Status.WARN
+
+
 def test_an_age_between_samples_that_are_far_apart_can_be_dated() -> None:
     ends = TopicEnds(intervals=10)
     ends.add(1, {0: 300}, NOW)

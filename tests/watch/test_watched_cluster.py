@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.monitor.lag.settings import LagSettings
 from odradek.testing import Embedded
 from odradek.watch import cluster_client, watched_cluster
-from odradek.watch.watched_cluster import ClusterSettings, WatchedCluster
+from odradek.watch.watched_cluster import ClusterSettings, WatchedCluster, now_ms
 from support.waiting import wait_until
 
 NEVER_S = 24 * 3600
@@ -120,3 +120,32 @@ def test_a_cluster_that_cannot_be_reached_stays_unreachable(monkeypatch, caplog)
         cluster.stop()
     assert cluster.problem is not None
     assert "answers again" not in caplog.text
+
+
+def await_a_later_time() -> None:
+    """Records and commits that follow each other have different times, in milliseconds."""
+    at_ms = now_ms()
+    wait_until(lambda: now_ms() > at_ms + 20, "a later time", every_s=0.01)
+
+
+def test_a_group_that_falls_behind_is_found_at_the_start(odradek):
+    """Its old commits are compared with the log ends of their times: with today's, its lag would have shrunk."""
+    quiet = {"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0}
+    admin, producer = AdminClient(quiet), Producer(quiet)
+    admin.create_topics([NewTopic("flood", 1, 1)])["flood"].result(60)
+    for offset in (5, 8, 9):
+        for _ in range(10):
+            producer.produce("flood", b"x")
+        producer.flush()
+        await_a_later_time()
+        place = ConsumerGroupTopicPartitions("slow", [TopicPartition("flood", 0, offset)])
+        admin.alter_consumer_group_offsets([place])["slow"].result(60)
+        await_a_later_time()
+    cluster = WatchedCluster(ClusterSettings(name="busy", servers=odradek.bootstrap_servers), LagSettings())
+    cluster.start()
+    try:
+        wait_until(lambda: cluster.is_ready, "it is ready")
+        found = cluster.evaluate("slow")
+        assert [commit.lag for commit in found.partitions[0].commits] == [5, 12, 21]
+    finally:
+        cluster.stop()

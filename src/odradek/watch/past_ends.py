@@ -5,7 +5,7 @@ A first look is coarse: each age is twice the one before. `dates` then halves th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from odradek.monitor.lag.log_ends import UNKNOWN_END, Undated
@@ -17,6 +17,8 @@ AGES_S = tuple(30 << step for step in range(16))
 HALVINGS = 6
 # A request names a partition once: groups with different offsets there take turns. The others keep an estimate.
 OFFSETS_PER_PARTITION_MAX = 10
+# The same for times of commits: the last ten of ten groups.
+TIMES_PER_PARTITION_MAX = 100
 
 # Times, oldest first, and for each the ends of the partitions of a topic.
 History = tuple[list[int], list[list[int]]]
@@ -69,3 +71,18 @@ def dates(
             }
         for place, one in wanted.items():
             yield place, one.offset, (one.before_ms + one.after_ms) // 2
+
+
+def ends_at(
+    client: ClusterClient, leaders: Mapping[Place, int], times_ms: Mapping[Place, Collection[int]]
+) -> dict[Place, dict[int, int]]:
+    """The log ends at given times. Times after the last record, and those of silent leaders, are missing."""
+    newest_first = {place: sorted(times, reverse=True) for place, times in times_ms.items() if place in leaders}
+    found: dict[Place, dict[int, int]] = {place: {} for place in newest_first}
+    for turn in zip_longest(*(times[:TIMES_PER_PARTITION_MAX] for times in newest_first.values())):
+        asked = {place: at_ms for place, at_ms in zip(newest_first, turn, strict=True) if at_ms is not None}
+        ends = client.log_ends_at({place: leaders[place] for place in asked}, asked)
+        for place, end in ends.items():
+            if end is not None:
+                found[place][asked[place]] = end
+    return found

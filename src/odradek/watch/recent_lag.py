@@ -13,7 +13,7 @@ from odradek.monitor.lag.cluster_lag import ClusterLag, GroupLag
 from odradek.monitor.lag.settings import LagSettings
 from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout, Place
 from odradek.watch.commit_records import Commits, group_events
-from odradek.watch.past_ends import AGES_S, dates, past_ends
+from odradek.watch.past_ends import AGES_S, dates, ends_at, past_ends
 from odradek.watch.watched_cluster import apply, now_ms
 
 # The newest records of `__consumer_offsets`, in all its partitions together; reading them takes about a second.
@@ -49,6 +49,8 @@ class RecentLag:
         else:
             self._client.read_on(ends)
         self._read()
+        if is_first:
+            self._lag.ends_at_commits(ends_at(self._client, self._layout.leaders, self._lag.commit_times()))
         for (topic, partition), offset, at_ms in dates(self._client, self._layout.leaders, self._lag.undated(now_ms())):
             self._lag.date(topic, partition, offset, at_ms)
 

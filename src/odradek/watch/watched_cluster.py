@@ -14,7 +14,7 @@ from odradek.monitor.lag.cluster_lag import ClusterLag, GroupLag, GroupSummary
 from odradek.monitor.lag.settings import LagSettings
 from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout, Place, Records
 from odradek.watch.commit_records import Assigned, Commits, GroupDeleted, GroupEvent, OffsetDeleted, group_events
-from odradek.watch.past_ends import dates, past_ends
+from odradek.watch.past_ends import dates, ends_at, past_ends
 
 logger = logging.getLogger(__name__)
 
@@ -201,12 +201,16 @@ class WatchedCluster:
             return
         with self._lock:
             behind = self._lag.partitions_behind()
+            committed_ms = self._lag.commit_times()
         leaders = {place: self._layout.leaders[place] for place in behind if place in self._layout.leaders}
         history = past_ends(client, leaders, now_ms())
         with self._lock:
             for topic, (times_ms, rows) in history.items():
                 self._lag.past_log_ends(topic, times_ms, rows)
             undated = self._lag.undated(now_ms())
+        ends = ends_at(client, leaders, committed_ms)
+        with self._lock:
+            self._lag.ends_at_commits(ends)
         for (topic, partition), offset, at_ms in dates(client, leaders, undated):
             with self._lock:
                 self._lag.date(topic, partition, offset, at_ms)

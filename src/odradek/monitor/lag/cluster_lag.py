@@ -114,6 +114,18 @@ class ClusterLag:
         if topic in self._topics:
             self._topics[topic].begin_with(times_ms, rows)
 
+    def ends_at_commits(self, ends: Mapping[tuple[str, int], Mapping[int, int]]) -> None:
+        """Corrects the lag of commits from before the start: log ends at their times, an answer to `commit_times`.
+
+        With today's log end the lag always seems to shrink: a group that falls behind would be OK until its window has
+        new commits only.
+        """
+        for group in self._groups.values():
+            for topic, commits in group.topics.items():
+                for partition, _ in self._lags(topic, commits):
+                    if (ends_at := ends.get((topic, partition))) is not None:
+                        commits.correct_lags(partition, ends_at)
+
     def date(self, topic: str, partition: int, offset: int, at_ms: int) -> None:
         """`offset` was the end until then: an answer to `undated`."""
         if topic in self._topics:
@@ -252,6 +264,16 @@ class ClusterLag:
             for partition, _ in self._lags(topic, commits)
         }
         return list(behind)
+
+    def commit_times(self) -> dict[tuple[str, int], set[int]]:
+        """Of the partitions in which a group has lag, the times of the commits of all windows."""
+        found: dict[tuple[str, int], set[int]] = {}
+        for group in self._groups.values():
+            for topic, commits in group.topics.items():
+                for partition, _ in self._lags(topic, commits):
+                    times = found.setdefault((topic, partition), set())
+                    times.update(commit.timestamp_ms for commit in commits.commits(partition))
+        return found
 
     def undated(self, now_ms: int) -> dict[str, list[Undated]]:
         """By topic, the committed offsets whose age the samples of log ends do not tell well enough."""

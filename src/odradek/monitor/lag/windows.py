@@ -8,7 +8,7 @@ once fills one slot of all their rings with a few copies of memory.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.monitor.lag.evaluation import Commit, Window
@@ -147,6 +147,13 @@ class TopicCommits:
     def _slot(self, partition: int, back: int) -> int:
         """Where the last commit is (-1), or the one before it (-2)."""
         return (self._counts[partition] + back) % self._intervals * len(self) + partition
+
+    def correct_lags(self, partition: int, ends_at: Mapping[int, int]) -> None:
+        """`ends_at` has log ends at times of commits, in milliseconds. Commits of other times keep their lag."""
+        for back in range(min(self._counts[partition], self._intervals)):
+            at = self._slot(partition, -1 - back)
+            if (end := ends_at.get(self._timestamps_ms[at])) is not None:
+                self._lags[at] = min(max(end - self._offsets[at], 0), LAG_MAX)
 
     def forget(self, partition: int) -> None:
         """The committed offset was deleted."""
