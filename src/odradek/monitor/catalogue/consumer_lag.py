@@ -33,6 +33,7 @@ GROUP_STATUS = Metric(
             action=(
                 "`odradek group lag {{ $labels.consumer_group }} --partitions` shows where. STOP: the consumer no "
                 "longer commits; see `odradek group members {{ $labels.consumer_group }}` and its log, and restart it. "
+                "If it is a query of Streams: it commits only after each micro-batch; see `odradek streams status`. "
                 "STALL: it commits the same offset again; the record there may be one that it cannot process. REWIND: "
                 "its offsets were reset."
             ),
