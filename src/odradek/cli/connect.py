@@ -147,7 +147,8 @@ def create(name: str, options: tuple[str, ...], paused: bool, url: str, output: 
     """Create a connector."""
     config = dict(key_value(text, "OPTION=VALUE", "OPTIONS") for text in options)
     body = {"name": name, "config": config, "initial_state": "PAUSED" if paused else "RUNNING"}
-    info = Service(url).send("POST", "connectors", body=body)
+    change = f"Change it with: odradek connect apply -f FILE, or remove it with: odradek connect delete {name}"
+    info = Service(url).send("POST", "connectors", body=body, advice={"already exists": change})
     print_rows([{"connector": info["name"], "type": info["type"], "result": "created"}], output, nothing="")
 
 

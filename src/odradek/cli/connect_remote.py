@@ -43,7 +43,15 @@ class Service:
     def get(self, *path: str, **query: str) -> Any:  # noqa: ANN401 (JSON)
         return self.send("GET", *path, query=query)
 
-    def send(self, method: str, *path: str, body: object = None, query: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 (JSON)
+    def send(
+        self,
+        method: str,
+        *path: str,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+        advice: Mapping[str, str] | None = None,
+    ) -> Any:  # noqa: ANN401 (JSON)
+        """Ends the command if the service refuses. `advice`: what to do, by a part of the service's sentence."""
         target = f"{self._url}/{'/'.join(urllib.parse.quote(part, safe='') for part in path)}"
         if query:
             target = f"{target}?{urllib.parse.urlencode(query)}"
@@ -53,7 +61,9 @@ class Service:
             with urllib.request.urlopen(request, timeout=REQUEST_S) as response:  # noqa: S310 (http or https)
                 text = response.read()
         except urllib.error.HTTPError as refused:
-            fail(_message(refused), NOT_FOUND if refused.code == 404 else FAILED)
+            told = _message(refused)
+            more = [f".\n{what}" for part, what in (advice or {}).items() if part in told]
+            fail(told + "".join(more), NOT_FOUND if refused.code == 404 else FAILED)
         except (urllib.error.URLError, TimeoutError) as unreachable:
             reason = getattr(unreachable, "reason", unreachable)
             why = getattr(reason, "strerror", None) or reason
