@@ -5,6 +5,7 @@ The work is counted as lines of the broker that are executed. A time would depen
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import struct
@@ -22,6 +23,7 @@ from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p00_produce import ProduceResponse
 from odradek.protocol.wire import uvarint
 from support.data_broker import Client, DataBroker, batch
+from support.held_spawner import HeldSpawner
 from support.loops import run_within_limit
 
 BROKER = str(Path(odradek.__file__).parent)
@@ -163,3 +165,32 @@ def test_a_produce_request_with_100_000_batches_closes_its_connection_and_append
     with caplog.at_level(logging.INFO):
         run_within_limit(scenario())
     assert "more elements than" in caplog.text
+
+
+async def timed_out(client: Client) -> None:
+    _, answer = await client.receive(ProduceResponse, 9)
+    assert {part.error_code for part in answer.responses[0].partition_responses} == {ErrorCode.REQUEST_TIMED_OUT}
+
+
+async def disconnected(client: Client) -> None:
+    client.writer.close()
+
+
+@pytest.mark.parametrize(("end", "timeout_ms"), [(timed_out, 100), (disconnected, 60_000)])
+def test_work_for_batches_that_are_not_committed_is_linear_in_their_number(end, timeout_ms):
+    async def steps(count: int) -> int:
+        async with DataBroker() as broker:
+            broker.create_topic("t", flush_messages="1")
+            broker.commits._spawner = held = HeldSpawner(broker.spawner)
+            client = await broker.connect()
+            client.send(same_partition(count, acks=-1, timeout_ms=timeout_ms), 9)
+            gate = await held.held.get()
+            work = Steps(math.inf)
+            with work.counted():
+                await end(client)
+                while broker.partition("t")._committing.waits:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            gate.set()
+            return work.count
+
+    assert run_within_limit(steps(1_000)) < AT_MOST * 4 * run_within_limit(steps(250))
