@@ -13,7 +13,7 @@ from odradek.console.frame import Console
 from odradek.console.service import running
 from odradek.console.settings import ConsoleSettings
 from odradek.testing import Embedded
-from support.browser_tab import axe_of, browser_tab, faults
+from support.browser_tab import DESK, PHONE, axe_of, browser_tab, faults
 from support.console_traffic import Reader, Traffic
 from support.waiting import wait_until
 
@@ -132,10 +132,12 @@ def a_name_is_found_from_any_page(stage: Stage) -> None:
     assert axe_of(tab) == []
     tab.keyboard.press("Escape")
     assert not field.is_visible()
+    tab.set_viewport_size(PHONE[1])
     tab.locator("[data-jump]").click()
     field.fill(STRANGE)
     tab.get_by_role("option").filter(has_text=STRANGE).click()
     tab.wait_for_url("**/groups/*img*")
+    tab.set_viewport_size(DESK[1])
     assert tab.locator("main img").count() == 0
 
 
