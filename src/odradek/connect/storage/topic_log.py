@@ -18,6 +18,7 @@ from odradek.client.records import ClientError
 
 CATCH_UP_S = 30.0
 POLL_S = 0.05
+FORGET_S = 1.0
 MESSAGES_MAX = 1_000
 
 # What brokers answer about a new topic until they have read its creation.
@@ -151,15 +152,23 @@ class TopicLog:
                     self.topic, value, key, on_delivery=lambda error, _: failed.append(error) if error else None
                 )
             except (KafkaException, BufferError) as refused:
+                self._forget_unstored()
                 raise StorageFailed(f'writing to topic "{self.topic}": {refused}') from refused
         left = self._producer.flush(CATCH_UP_S)
+        why = failed[0].str() if failed else f"no acknowledgement within {CATCH_UP_S:.0f} s"
         if left:
-            # The caller is told that they failed, so they must not be sent later, when another service is active.
-            self._producer.purge(in_flight=False)
+            self._forget_unstored()
         if failed or left:
-            why = failed[0].str() if failed else f"no acknowledgement within {CATCH_UP_S:.0f} s"
             raise StorageFailed(f'writing to topic "{self.topic}": {why}')
         self.catch_up()
+
+    def _forget_unstored(self) -> None:
+        """The caller is told that they failed, so none may be sent later, when another service is active.
+
+        A record that was sent once is included: librdkafka would send it again for up to 5 minutes.
+        """
+        self._producer.purge()
+        self._producer.flush(FORGET_S)  # frees their places in the producer's queue
 
     def close(self) -> None:
         self._consumer.close()
