@@ -7,6 +7,7 @@ import pytest
 from odradek.client import Admin
 from odradek.connect.interface import WHOLE
 from odradek.connect.service.watching import Listed
+from odradek.connect.storage.configs import connector_entry
 from odradek.connect.storage.topic_log import StorageFailed, TopicLog
 from odradek.testing import Embedded
 from support.connect_service import Service, connect_service, eventually
@@ -59,3 +60,22 @@ def test_a_service_without_the_lease_writes_to_none_of_its_topics(broker: Embedd
         log.append([(b"key", b"value")])
     log.catch_up()
     log.close()
+
+
+def test_a_deleted_connector_leaves_no_topic_that_was_reported_before_or_after() -> None:
+    with Embedded() as broker, connect_service(broker.bootstrap_servers, group="deleted") as service:
+        steward = service.steward
+        service.create("deleted", connector_class="datagen", topic="deleted", rate="50")
+        eventually(lambda: service.states("deleted") == ["RUNNING"])
+
+        def delete_between_two_reports() -> None:
+            (run,) = steward.fleet.runs
+            steward._take_report(run, {"topics": ["before"]})
+            steward.config_log.append(connector_entry("deleted", None))
+            steward.reconcile()
+            steward._take_report(run, {"topics": ["after"]})
+
+        steward.call(delete_between_two_reports)
+        eventually(lambda: not steward.call(lambda: steward.fleet.runs or steward._untold))
+        assert not steward.statuses.topics.get("deleted")
+        assert "deleted" not in steward.figures

@@ -31,7 +31,7 @@ from odradek.connect.service.task_figures import TaskFigures
 from odradek.connect.service.watching import Listed, Measured, News, NotListed, Regrouped, Sighting, Watching
 from odradek.connect.storage.configs import ConfigState, Target, task_entries
 from odradek.connect.storage.offsets import OffsetState
-from odradek.connect.storage.statuses import Status, StatusState, status_entry, topic_entry
+from odradek.connect.storage.statuses import Status, StatusState, is_topic_of, status_entry, topic_entry
 from odradek.connect.storage.topic_log import Entry, StorageFailed, TopicLog
 from odradek.connect.tasks.spec import Ending, Outcome, TaskSpec
 from odradek.connect.validation import BadConfig, Connector, connector
@@ -474,6 +474,8 @@ class Steward:
         if "connected" in facts:
             self.fleet.run_connected(run, time.monotonic())
             return
+        if name not in self.configs.connectors:
+            return  # it was deleted, and its topics are forgotten
         figures = self._figures(name)
         if "log" in facts:
             figures.lines.append({"at": facts.get("at"), "task": task, **facts["log"]})
@@ -515,7 +517,9 @@ class Steward:
         return self.figures.setdefault(name, Figures())
 
     def _forget_topics(self, name: str) -> None:
+        """Also those that still wait to be stored."""
         self._will_tell([topic_entry(name, topic, None, 0) for topic in self.statuses.topics.get(name, ())])
+        self._will_tell([(key, None) for key in self._untold if is_topic_of(key, name)])
 
 
 def _policy(options: CommonOptions) -> RestartPolicy:

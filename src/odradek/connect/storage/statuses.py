@@ -108,3 +108,9 @@ def topic_entry(connector: str, topic: str, task: int | None, now_ms: int) -> tu
         return key, None
     told = {"topic": {"name": topic, "connector": connector, "task": task, "discoverTimestamp": now_ms}}
     return key, json.dumps(told).encode()
+
+
+def is_topic_of(key: bytes, connector: str) -> bool:
+    """Whether a record with this key says that the connector uses a topic."""
+    found = TOPIC.fullmatch(key.decode(errors="replace"))
+    return found is not None and found[2] == connector
