@@ -131,6 +131,40 @@ def test_whatever_a_module_raises_hides_no_other_plugin(
     assert "the plug-in 'unruly' (unruly:Source) cannot be imported" in caplog.text
 
 
+MISSPELT = """
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+from odradek.connect.interface import source
+from odradek.connect.options import option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    since: datetime.nothing = option("The first day.")
+
+
+@source(Options)
+def misspelt(config, offset):
+    return iter(())
+"""
+
+
+def test_a_misspelt_annotation_hides_no_other_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    distribution(tmp_path, "misspelt", MISSPELT, {"misspelt": "misspelt"})
+    monkeypatch.syspath_prepend(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert "datagen" in {each.name for each in Catalogue().listed()}
+    assert (
+        "the plug-in 'misspelt' (misspelt:misspelt) cannot be used: "
+        "AttributeError: module 'datetime' has no attribute 'nothing'"
+    ) in caplog.text
+
+
 def test_a_plugin_without_its_library_names_the_extra_and_is_no_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -151,4 +151,6 @@ def _wrong_options(loaded: object) -> str | None:
         definitions(config)
     except (TypeError, NameError) as wrong:
         return f"cannot be used: {wrong}"
+    except Exception as wrong:  # noqa: BLE001 (evaluating an annotation may raise anything)
+        return f"cannot be used: {type(wrong).__name__}: {wrong}"
     return None
