@@ -100,12 +100,15 @@ def written(read: Callable[[Offset | None], Iterator[object]], **options: object
     return ran(Yielding(read), Leash(), **options)
 
 
-def ran(source: Source[None], leash: Leash, **options: object) -> tuple[Written, Exception | None]:
+def ran(
+    source: Source[None], leash: Leash, *, parts: Sequence[int] = (0,), **options: object
+) -> tuple[Written, Exception | None]:
     """What a run has written, and the error that ended it."""
     known = SourceOptions(name="numbers", connector_class="yielding", **options)
     spec = TaskSpec(
         run="run-1", connector="numbers", task=0, given={}, bootstrap="", clients={}, offsets_topic="offsets",
-        driver=("", 0), token="", linger_s=0.0, partitions=(({"part": 0}, None),),
+        driver=("", 0), token="", linger_s=0.0,
+        partitions=tuple(({"part": part}, None) for part in parts),
     )  # fmt: skip
     target = Written()
     run = SourceRun(
@@ -130,6 +133,37 @@ def test_the_records_before_an_error_of_the_source_are_written_with_their_offset
     target, failed = written(boom)
     assert target.records == [b"1", b"2", b"3"]
     assert target.offsets == [b'{"n":3}']
+    assert isinstance(failed, OSError)
+
+
+class Parts(Source[None]):
+    """Each partition is read with its own function."""
+
+    def __init__(self, *reads: Callable[[], Iterator[Record]]) -> None:
+        super().__init__(None)
+        self._reads = reads
+
+    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record]:
+        return self._reads[partition["part"]]()
+
+
+def gone() -> Iterator[Record]:
+    raise OSError("the disk is gone")
+
+
+def gone_at_the_first() -> Iterator[Record]:
+    yield from gone()
+
+
+@pytest.mark.parametrize("failing", [gone, gone_at_the_first])
+def test_the_records_of_other_partitions_are_written_before_an_error_is_raised(
+    failing: Callable[[], Iterator[Record]],
+) -> None:
+    unread = pytest.fail
+    source = Parts(lambda: iter([number(1)]), failing, lambda: unread("read after the error"))
+    target, failed = ran(source, Leash(), parts=(0, 1, 2))
+    assert target.records == [b"1"]
+    assert target.offsets == [b'{"n":1}']
     assert isinstance(failed, OSError)
 
 

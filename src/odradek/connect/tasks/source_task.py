@@ -83,6 +83,8 @@ class SourceRun:
                 active_s = self.clock() if batch else active_s
                 if self._failed is not None:
                     raise self._failed
+            elif self._failed is not None:
+                raise self._failed
             elif self._unasked or self.source.stays() or not self.source.is_connected():
                 # A source may need longer than `linger_s` for its first connection. A run that ended before would not
                 # get any further, and neither would the next one.
@@ -106,6 +108,8 @@ class SourceRun:
         deadline = self.clock() + GATHER_S
         for reader in self._readers:
             batch += self._read(reader, rows_max - len(batch), deadline)
+            if self._failed is not None:
+                break
         # The next batch begins with another partition, so that none of them waits for a busy one.
         self._readers = self._readers[1:] + self._readers[:1]
         return batch
@@ -118,7 +122,11 @@ class SourceRun:
         if reader.records is None:
             if self.clock() < reader.again_s:
                 return read
-            reader.records = iter(_iterable(self.source.read(reader.partition, reader.offset)))
+            try:
+                reader.records = iter(_iterable(self.source.read(reader.partition, reader.offset)))
+            except Exception as failed:  # noqa: BLE001 (a connector may raise anything)
+                self._fail_after(read, failed)
+                return read
         try:
             if self._is_filled_to_a_place(reader, reader.records, read, rows_max, deadline):
                 return read
@@ -141,11 +149,12 @@ class SourceRun:
         return read
 
     def _fail_after(self, read: list[Record], failed: Exception) -> None:
-        """The records before an error are written. Without them a source that fails often would never get further."""
+        """The records before an error are written, those of other partitions too.
+
+        Without them a source that fails often would never get further.
+        """
         while read and read[-1].place is None:
             read.pop()
-        if not read:
-            raise failed
         self._failed = failed
 
     def _is_filled_to_a_place(
