@@ -196,6 +196,13 @@ def test_a_name_of_two_distributions_is_refused(tmp_path: Path, monkeypatch: pyt
     assert plugin("second.ten_lines").kind == "source"
 
 
+def test_a_name_of_two_converters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distribution(tmp_path, "second", OWN, {"json": "Options"}, group="odradek.converters")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(BrokenPlugin, match=r"second\.Options; use the full name of the class instead$"):
+        plugin("json", "odradek.converters")
+
+
 def test_every_class_of_kafka_leads_to_its_plugin() -> None:
     for name, found in PLUGIN_OF.items():
         assert any_plugin(name).name == found

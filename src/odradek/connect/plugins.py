@@ -90,7 +90,7 @@ def _only(name: str, same: Sequence[EntryPoint]) -> EntryPoint:
     paths = sorted(set(map(_path, same)))
     if len(paths) > 1:
         told = " and ".join(paths)
-        raise BrokenPlugin(f"the name {name!r} stands for {told}; use the full name of the class as connector.class")
+        raise BrokenPlugin(f"the name {name!r} stands for {told}; use the full name of the class instead")
     return same[0]
 
 
