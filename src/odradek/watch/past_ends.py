@@ -57,12 +57,16 @@ def dates(
             if (topic, one.partition) in leaders:
                 offsets.setdefault((topic, one.partition), []).append(one)
     turns = zip_longest(*(each[:OFFSETS_PER_PARTITION_MAX] for each in offsets.values()))
+    silent: set[Place] = set()
     for turn in turns:
-        wanted = {place: one for place, one in zip(offsets, turn, strict=True) if one is not None}
+        wanted = {
+            place: one for place, one in zip(offsets, turn, strict=True) if one is not None and place not in silent
+        }
         for _ in range(HALVINGS):
             middles = {place: (one.before_ms + one.after_ms) // 2 for place, one in wanted.items()}
             ends = client.log_ends_at({place: leaders[place] for place in wanted}, middles)
-            # A partition whose leader is silent keeps its estimate.
+            # A partition whose leader is silent keeps its estimate. Each question to such a leader waits for seconds.
+            silent |= wanted.keys() - ends.keys()
             wanted = {
                 place: wanted[place]._replace(before_ms=middles[place])
                 if end is not None and end <= wanted[place].offset
@@ -79,9 +83,16 @@ def ends_at(
     """The log ends at given times. Times after the last record, and those of silent leaders, are missing."""
     newest_first = {place: sorted(times, reverse=True) for place, times in times_ms.items() if place in leaders}
     found: dict[Place, dict[int, int]] = {place: {} for place in newest_first}
+    silent: set[Place] = set()
     for turn in zip_longest(*(times[:TIMES_PER_PARTITION_MAX] for times in newest_first.values())):
-        asked = {place: at_ms for place, at_ms in zip(newest_first, turn, strict=True) if at_ms is not None}
+        asked = {
+            place: at_ms
+            for place, at_ms in zip(newest_first, turn, strict=True)
+            if at_ms is not None and place not in silent
+        }
         ends = client.log_ends_at({place: leaders[place] for place in asked}, asked)
+        # Each question to a leader that does not answer waits for seconds.
+        silent |= asked.keys() - ends.keys()
         for place, end in ends.items():
             if end is not None:
                 found[place][asked[place]] = end
