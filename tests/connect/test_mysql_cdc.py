@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from odradek.connect.connectors.mysql.config import MysqlCdcConfig
 from odradek.connect.connectors.mysql.source import MysqlCdc
+from odradek.connect.interface import RetriableError
 from odradek.connect.records import Record, SourcePlace
 from odradek.testing import Embedded
 from support.connect_service import PATIENCE_S, Service, eventually
@@ -301,6 +302,26 @@ def test_heartbeats_are_written_and_execute_a_statement(database: Database) -> N
     assert third.place.offset.keys() == {"file", "pos"}
     assert MysqlCdc(MysqlCdcConfig(**_NEEDED, heartbeat_interval_ms=1)).stays()
     assert not MysqlCdc(MysqlCdcConfig(**_NEEDED)).stays()
+
+
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO {}.beats (missing) VALUES (1)", "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not now'"]
+)
+def test_a_heartbeat_statement_that_fails_is_logged_and_capture_continues(
+    database: Database, caplog: pytest.LogCaptureFixture, statement: str
+) -> None:
+    database.run("CREATE TABLE beats (n INT PRIMARY KEY AUTO_INCREMENT)")
+    more = {"heartbeat_interval_ms": 20, "heartbeat_action_query": statement.format(database.name)}
+    with closing(reading(database, "failing", **more)) as found:
+        beats = [next(each for each in found if isinstance(each, Record)) for _ in range(2)]
+    assert {beat.topic for beat in beats} == {"__debezium-heartbeat.failing"}
+    assert caplog.text.count("heartbeat.action.query failed") == 2
+
+
+def test_a_heartbeat_statement_that_loses_its_connection_is_retriable(database: Database) -> None:
+    more = {"heartbeat_interval_ms": 20, "heartbeat_action_query": "KILL CONNECTION_ID()"}
+    with closing(reading(database, "killed", **more)) as found, pytest.raises(RetriableError):
+        next(each for each in found if isinstance(each, Record))
 
 
 _NEEDED = {"database_hostname": "h", "database_user": "u", "database_server_id": 7, "topic_prefix": "p"}

@@ -73,11 +73,16 @@ def explained() -> Iterator[None]:
     try:
         yield
     except pymysql.err.OperationalError as broken:
-        if broken.args and broken.args[0] in AWAY:
+        if is_outage(broken):
             raise RetriableError(f"the connection to the server broke: {broken.args[-1]}") from broken
         raise
     except (pymysql.err.InterfaceError, ConnectionError) as broken:
         raise RetriableError(f"the connection to the server broke: {broken}") from broken
+
+
+def is_outage(failed: pymysql.err.MySQLError) -> bool:
+    """Whether the connection is lost. PyMySQL raises OperationalError for that, and also for most other errors."""
+    return isinstance(failed, pymysql.err.InterfaceError) or bool(failed.args and failed.args[0] in AWAY)
 
 
 def check(connection: pymysql.Connection[Any]) -> None:

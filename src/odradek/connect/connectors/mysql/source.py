@@ -201,7 +201,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             try:
                 cursor.execute(self.config.heartbeat_action_query)
                 connection.commit()
-            except (pymysql.err.ProgrammingError, pymysql.err.DataError, pymysql.err.IntegrityError) as failed:
+            except pymysql.err.MySQLError as failed:
+                if server.is_outage(failed):
+                    raise
                 _log.warning("heartbeat.action.query failed: %s", failed)
 
     def _source(
