@@ -23,7 +23,8 @@ class Heartbeats:
         self._topic, self._server = topic, server
         self._clock = clock
         self._interval_s = interval_ms / 1_000
-        self._due_s = clock() + self._interval_s
+        # At once: a task that shares its slot with others may be stopped before a first interval ends.
+        self._due_s = clock()
 
     def is_due(self) -> bool:
         return self._interval_s > 0 and self._clock() >= self._due_s
