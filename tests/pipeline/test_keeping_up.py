@@ -96,18 +96,35 @@ def test_one_long_micro_batch_after_a_pause_causes_no_warning():
 
 def test_two_long_micro_batches_of_which_the_second_is_longer_cause_a_warning():
     """A query that is much too slow would need an hour for nine micro-batches."""
-    assert pace([80.0, 270.0]).startswith("it falls behind: records waited 80.0 s, now 270.0 s; the topics get ")
+    assert pace([1.0, 80.0, 270.0]).startswith("it falls behind: records waited 80.0 s, now 270.0 s; the topics get ")
     assert pace([1.0, 5.0, 25.0, 125.0]) is not None
-    assert pace([300.0, 80.0]) is None, "it catches up after a stop"
-    assert pace([80.0, 90.0]) is None
-    assert pace([1.0, 90.0]) is None, "a burst"
-    assert pace([20.0, 90.0], every_s=600) is None, "it rested in between"
+    assert pace([1.0, 300.0, 80.0]) is None, "it catches up after a stop"
+    assert pace([1.0, 80.0, 90.0]) is None
+    assert pace([1.0, 1.0, 90.0]) is None, "a burst"
+    assert pace([1.0, 20.0, 90.0], every_s=600) is None, "it rested in between"
+
+
+def test_a_backlog_after_a_slow_start_causes_no_warning():
+    """The first micro-batch of a run also waits for Spark's start: its time says nothing about the next one's."""
+    assert pace([11.0, 70.0]) is None
+    assert pace([11.0, 70.0, 4.0]) is None
+    assert pace([11.0, 70.0, 130.0]).startswith("it falls behind: records waited 70.0 s, now 130.0 s")
+
+
+def test_the_first_micro_batch_after_idle_progress_of_the_same_number_is_the_first():
+    """Spark reports an idle query with the number of its next micro-batch."""
+    began = MicroBatch(number=7, began_s=0.0, took_s=0.0, planning_s=0, execution_s=0, rows=0, left=0)
+    pace = Pace(None)
+    pace.see(began)
+    pace.see(replace(began, took_s=11.0, rows=1))
+    pace.see(replace(began, number=8, began_s=11.0, took_s=70.0, rows=1))
+    assert pace.warning(81.0) is None
 
 
 def test_the_warning_stays_while_a_long_micro_batch_runs():
-    assert pace([80.0, 270.0], later_s=400.0) is not None
+    assert pace([1.0, 80.0, 270.0], later_s=400.0) is not None
     assert pace([1, 1, 2, 3, 4, 6, 8, 10, 12], later_s=400.0) is not None
-    assert pace([80.0, 270.0], later_s=400.0, idle=True) is None
+    assert pace([1.0, 80.0, 270.0], later_s=400.0, idle=True) is None
 
 
 def test_idle_query_causes_no_warning():

@@ -85,10 +85,13 @@ class Pace:
         self._every_s = every_s
         self._batches: deque[MicroBatch] = deque(maxlen=BATCHES_KEPT)
         self._is_idle = False
+        self._first: int | None = None  # the number of the first micro-batch of this run
 
     def see(self, batch: MicroBatch) -> None:
         """Add a micro-batch. One that was seen before is ignored: Spark reports the last one until there is another."""
         self._is_idle = not batch.rows
+        if self._first is None:
+            self._first = batch.number
         if batch.rows and (not self._batches or batch.number > self._batches[-1].number):
             self._batches.append(batch)
 
@@ -113,8 +116,11 @@ class Pace:
         return None
 
     def _grew_long(self, batches: Sequence[MicroBatch]) -> bool:
-        """Whether the last one took more than a minute, and much longer than the one directly before it."""
-        if len(batches) < 2:
+        """Whether the last one took more than a minute, and much longer than the one directly before it.
+
+        The first one of a run is not compared: it is long because Spark starts, and the second one reads the backlog.
+        """
+        if len(batches) < 2 or batches[-2].number == self._first:
             return False
         before, last = batches[-2:]
         is_next = last.began_s - before.ended_s <= max(self._every_s or 0.0, UNREMARKABLE_S)
