@@ -26,6 +26,11 @@ def test_names_that_begin_with_the_text_come_first():
     assert found("2") == [("broker", "2")]
 
 
+def test_names_that_begin_with_the_last_word_come_first_after_a_kind():
+    snapshot = with_group(with_group(healthy(), "aord", Status.OK), "orders-of-europe", Status.OK)
+    assert [each.name for each in jump("group ord", snapshot, PAGES)] == ["orders-of-europe", "aord"]
+
+
 def test_addresses_of_strange_names_are_safe():
     [group] = jump("group", SNAPSHOT, PAGES)[-1:]
     assert group.path == "/groups/orders%2Feu"

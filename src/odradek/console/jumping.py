@@ -28,8 +28,9 @@ def jump(text: str, snapshot: Snapshot, pages: Iterable[Page]) -> list[Place]:
     found = [
         each for each in _places(snapshot, pages) if all(word in f"{each.kind} {each.name}".lower() for word in words)
     ]
-    wanted = " ".join(words)
-    found.sort(key=lambda each: (not each.name.lower().startswith(wanted), len(each.name) if wanted else 0))
+    # The words before the last one may be the kind.
+    beginnings = (" ".join(words), *words[-1:])
+    found.sort(key=lambda each: (not each.name.lower().startswith(beginnings), len(each.name) if words else 0))
     return found[:FOUND_MAX]
 
 
