@@ -164,7 +164,7 @@ def test_a_transaction_that_ended_while_the_user_was_asked_gets_no_marker(
         (["abort"], 2, "name either a TRANSACTIONAL_ID or --at"),
         (["abort", "--at", "orders"], 2, "is not TOPIC:PARTITION:OFFSET"),
         (["abort", "--at", "nosuch:0:0"], 3, 'topic "nosuch" does not exist'),
-        (["abort", "--at", "orders:9:0"], 3, "topic orders has no partition 9"),
+        (["abort", "--at", "orders:9:0"], 3, 'topic "orders" has no partition 9. It has 1 partition: 0'),
         (["abort", "--at", "orders:0:5"], 3, "no open transaction begins at offset 5 of orders:0"),
         (["find-hanging", "nosuch"], 3, 'topic "nosuch" does not exist'),
         (["find-hanging", "--older-than", "soon"], 2, "is not a duration such as"),

@@ -8,7 +8,15 @@ from functools import cached_property
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.asking import R, ask
-from odradek.cli.remote import FAILED, NOT_FOUND, REQUEST_TIMEOUT_S, TIMED_OUT, complain, fail, require_topics
+from odradek.cli.remote import (
+    FAILED,
+    REQUEST_TIMEOUT_S,
+    TIMED_OUT,
+    complain,
+    fail,
+    require_partitions,
+    require_topics,
+)
 from odradek.client.transaction_requests import (
     Listed,
     Open,
@@ -59,8 +67,8 @@ class Cluster:
     def require_leader(self, partition: TopicPartition) -> int:
         """Ends the command without a leader."""
         require_topics([partition.topic], {each.topic for each in self.leaders})
-        if partition not in self.leaders:
-            fail(f"topic {partition.topic} has no partition {partition.partition}", NOT_FOUND)
+        existing = {each.partition for each in self.leaders if each.topic == partition.topic}
+        require_partitions(partition.topic, [partition.partition], existing)
         leader = self.leaders[partition]
         if leader not in self.addresses:
             fail(f"{named(partition)} has no leader. Find the cause with: odradek cluster health")
