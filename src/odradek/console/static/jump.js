@@ -7,7 +7,9 @@ export function jumping(prefix) {
   const said = dialog?.querySelector("[role=status]");
   if (!field) return () => {};
   let chosen = 0;
+  let picked = null; // the address of the option that the arrow keys chose
   let asked = 0;
+  let answered = null; // the text to which the list is the answer
 
   const options = () => [...list.children];
 
@@ -20,7 +22,14 @@ export function jumping(prefix) {
     all[chosen]?.scrollIntoView({ block: "nearest" });
   }
 
-  function show(places) {
+  function pick(at) {
+    choose(at);
+    picked = options()[chosen]?.dataset.href ?? null;
+  }
+
+  function show(places, text) {
+    answered = text;
+    picked = null;
     list.replaceChildren(...places.map((place, number) => {
       const option = document.createElement("li");
       option.id = `jump-${number}`;
@@ -39,10 +48,13 @@ export function jumping(prefix) {
 
   async function ask() {
     const number = ++asked;
+    const text = field.value;
     try {
-      const answer = await fetch(`${prefix}/jump?q=${encodeURIComponent(field.value)}`, { headers: { accept: "application/json" } });
-      const places = answer.ok ? await answer.json() : [];
-      if (number === asked) show(places);
+      const answer = await fetch(`${prefix}/jump?q=${encodeURIComponent(text)}`, { headers: { accept: "application/json" } });
+      if (answer.status === 401) { location.href = `${prefix}/sign-in`; return false; } // the session has expired
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      const places = await answer.json();
+      if (number === asked) show(places, text);
       return number === asked;
     } catch {
       if (number === asked) said.textContent = "The console cannot be reached.";
@@ -54,13 +66,14 @@ export function jumping(prefix) {
 
   field.addEventListener("input", ask);
   field.addEventListener("keydown", async (event) => {
-    if (event.key === "ArrowDown") choose(chosen + 1);
-    else if (event.key === "ArrowUp") choose(chosen - 1);
+    if (event.key === "ArrowDown") pick(chosen + 1);
+    else if (event.key === "ArrowUp") pick(chosen - 1);
     else if (event.key === "Enter") {
       event.preventDefault();
-      // What was typed last may not have been answered yet.
-      const at = chosen;
-      if (await ask()) go(options()[Math.min(at, options().length - 1)]);
+      if (answered === field.value) { go(options()[chosen]); return; }
+      // What was typed last has not been answered yet. In its answer, a picked option may have another place.
+      const href = picked;
+      if (await ask()) go(options().find((each) => each.dataset.href === href) ?? options()[0]);
       return;
     } else return;
     event.preventDefault();
