@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from odradek.cli.consume import _Printer
+from odradek.cli.main import main
 from odradek.cli.produce import _Sending
 from odradek.cli.watching import Watch
 from odradek.testing import Embedded
@@ -212,6 +214,21 @@ def test_slow_produce_without_a_majority_continues_while_records_are_acknowledge
     with pytest.raises(SystemExit):
         _Sending("", Slow(9, 5, 5), "t").finish()
     assert asked == ["5 records were not acknowledged: "]
+
+
+@pytest.mark.parametrize("index", [-1, 0])
+def test_produce_says_that_the_topic_was_deleted_meanwhile(
+    odradek: Embedded, capsys: pytest.CaptureFixture[str], index: int
+) -> None:
+    """Records without a partition have partition -1."""
+    succeed(odradek, "topic", "create", "order", "-p", "1")
+    sending = _Sending("", Producer({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0}), "orders")
+    refused = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    with click.Context(main), pytest.raises(SystemExit):
+        sending._require_partition(refused, index)
+    assert 'topic "orders" does not exist. Did you mean "order"?' in capsys.readouterr().err
+    sending = _Sending("", Producer({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0}), "order")
+    sending._require_partition(refused, -1)  # the reason is another one
 
 
 def test_consume_continues_when_a_partition_is_gone(odradek: Embedded) -> None:

@@ -27,6 +27,7 @@ from odradek.cli.remote import (
     client_config,
     client_options,
     fail,
+    fail_without_topic,
     key_value,
     refusals_told,
     require_partitions,
@@ -179,10 +180,15 @@ class _Sending:
         raise self._failure
 
     def _require_partition(self, refused: KafkaException, index: int | None) -> None:
-        """Ends the command if the record was refused because its partition does not exist."""
-        if refused.args[0].name() in UNKNOWN_PARTITION and index is not None:
-            topic = self._producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S).topics[self._topic]
-            require_partitions(self._topic, [index], topic.partitions)
+        """Ends the command if the record was refused because its topic or its partition does not exist."""
+        if refused.args[0].name() not in UNKNOWN_PARTITION:
+            return
+        # All topics: a request for this one would create it again.
+        known = self._producer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        if self._topic not in known or not known[self._topic].partitions:
+            fail_without_topic(self._topic, set(known) - {self._topic})
+        if index is not None and index >= 0:
+            require_partitions(self._topic, [index], known[self._topic].partitions)
 
 
 def _size(*parts: bytes | str | None) -> int:
