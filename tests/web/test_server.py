@@ -113,6 +113,24 @@ def test_what_is_not_http_is_reported_with_a_guess_and_once_a_minute(server, cap
     assert f"port {server.port} speaks HTTP, but 127.0.0.1" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "why"),
+    [
+        ("GET /ü HTTP/1.1\r\nhost: localhost\r\n\r\n".encode(), "illegal request line. "),
+        (b"GET / HTTP/1.1\r\n\r\n", "Missing mandatory Host: header. "),
+        (b"GET / HTTP/1.1\r\nhost: localhost\r\ncookie\x01: secret\r\n\r\n", "illegal header line. "),
+    ],
+)
+def test_a_refused_http_request_is_logged_with_its_reason(server, caplog, monkeypatch, request_bytes, why):
+    monkeypatch.setattr("odradek.web.server._STRANGERS", Strangers(clock=lambda: 100.0))
+    for sent in (request_bytes, request_bytes, b"\x00\x00\x00\x10\x00\x12\x00\x00"):
+        assert raw(server, sent).startswith(b"HTTP/1.1 400")
+    refused, stranger = [record.getMessage() for record in caplog.records]
+    assert f"port {server.port} refused an HTTP request of 127.0.0.1: {why}" in refused
+    assert "secret" not in refused
+    assert "probably a Kafka request" in stranger
+
+
 def test_errors_are_json_with_what_and_why(server):
     told = get(f"{server.url}/refuse")
     assert (told.status_code, told.json()) == (

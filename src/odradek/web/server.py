@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -184,17 +185,19 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Lets a response close its own connection, and reports clients that do not speak HTTP."""
+    """Lets a response close its own connection, and reports requests that h11 refuses."""
 
     _first_bytes = b""
 
     def data_received(self, data: bytes) -> None:
-        self._first_bytes = self._first_bytes or data[:FIRST_BYTES]
+        if len(self._first_bytes) < FIRST_BYTES:
+            self._first_bytes = (self._first_bytes + data)[:FIRST_BYTES]
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
         client, port = (self.client or ("a client",))[0], (self.server or ("", 0))[1]
-        _STRANGERS.report(self._first_bytes, client, port or 0)
+        # uvicorn calls this while it handles the error of h11.
+        _STRANGERS.report(self._first_bytes, client, port or 0, str(sys.exception() or msg))
         super().send_400_response(msg)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
