@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from odradek.connect.connectors.mysql import source
 from odradek.connect.connectors.mysql.config import MysqlCdcConfig
 from odradek.connect.connectors.mysql.source import MysqlCdc
 from odradek.connect.interface import RetriableError
@@ -322,6 +323,31 @@ def test_a_heartbeat_statement_that_loses_its_connection_is_retriable(database: 
     more = {"heartbeat_interval_ms": 20, "heartbeat_action_query": "KILL CONNECTION_ID()"}
     with closing(reading(database, "killed", **more)) as found, pytest.raises(RetriableError):
         next(each for each in found if isinstance(each, Record))
+
+
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO {}.beats VALUES ()", "SELECT SLEEP(1000)"], ids=["waits for a lock", "runs long"]
+)
+def test_a_heartbeat_statement_that_does_not_end_is_logged_and_capture_continues(
+    database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(source, "LOCK_WAIT_S", 1, raising=False)
+    monkeypatch.setattr(source, "STATEMENT_S", 2, raising=False)
+    database.run("CREATE TABLE beats (n INT PRIMARY KEY AUTO_INCREMENT)")
+    more = {"heartbeat_interval_ms": 20, "heartbeat_action_query": statement.format(database.name)}
+    beats: list[Record] = []
+
+    def read() -> None:
+        with closing(reading(database, "stuck", **more)) as found:
+            beats.append(next(each for each in found if isinstance(each, Record)))
+
+    with closing(database.server.connection(database.name)) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLES beats WRITE")
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        reader.join(PATIENCE_S)
+        assert beats, "the statement holds up capture"
+    assert "heartbeat.action.query failed" in caplog.text
 
 
 _NEEDED = {"database_hostname": "h", "database_user": "u", "database_server_id": 7, "topic_prefix": "p"}

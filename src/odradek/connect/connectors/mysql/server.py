@@ -58,9 +58,12 @@ def _encryption(config: MysqlCdcConfig) -> dict[str, Any]:
 
 
 @contextmanager
-def connected(config: MysqlCdcConfig, *, streaming: bool = False) -> Iterator[pymysql.Connection[Any]]:
-    """`streaming`: rows are not kept in memory."""
-    more = {"cursorclass": SSCursor} if streaming else {}
+def connected(
+    config: MysqlCdcConfig, *, streaming: bool = False, answers_within_s: int | None = None
+) -> Iterator[pymysql.Connection[Any]]:
+    """`streaming`: rows are not kept in memory. `answers_within_s`: a longer statement breaks the connection."""
+    more: dict[str, Any] = {"cursorclass": SSCursor} if streaming else {}
+    more["read_timeout"] = answers_within_s
     with explained(), closing(pymysql.connect(**settings(config), **more)) as connection:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)

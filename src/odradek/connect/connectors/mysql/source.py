@@ -35,6 +35,9 @@ _log = logging.getLogger("odradek.connect.mysql")
 HEARTBEAT_S = 0.1
 # An idle position is stored after this time, so that the server may delete files that the connector has read.
 IDLE_S = 1.0
+# The statement of the heartbeats runs between two events: it may hold up capture, and the task's stop, for this time.
+LOCK_WAIT_S = 3
+STATEMENT_S = 5
 EVENTS = [
     GtidEvent,
     HeartbeatLogEvent,
@@ -197,12 +200,14 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Executes the statement of the heartbeats. A failure of the statement stops no capture: it is logged."""
         if not self.config.heartbeat_action_query:
             return
-        with server.connected(self.config) as connection, connection.cursor() as cursor:
+        with server.connected(self.config, answers_within_s=STATEMENT_S) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SET lock_wait_timeout = {LOCK_WAIT_S}, innodb_lock_wait_timeout = {LOCK_WAIT_S}")
             try:
                 cursor.execute(self.config.heartbeat_action_query)
                 connection.commit()
             except pymysql.err.MySQLError as failed:
-                if server.is_outage(failed):
+                # PyMySQL reports its own time-out as a lost connection.
+                if server.is_outage(failed) and not isinstance(failed.__context__, TimeoutError):
                     raise
                 _log.warning("heartbeat.action.query failed: %s", failed)
 
