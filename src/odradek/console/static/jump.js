@@ -28,8 +28,7 @@ export function jumping(prefix) {
   }
 
   function show(places, text) {
-    answered = text;
-    picked = null;
+    answered = list.dataset.answer = text;
     list.replaceChildren(...places.map((place, number) => {
       const option = document.createElement("li");
       option.id = `jump-${number}`;
@@ -43,7 +42,10 @@ export function jumping(prefix) {
       return option;
     }));
     said.textContent = places.length ? "" : "Nothing has this name.";
-    choose(0);
+    // What the arrow keys chose stays chosen, wherever it is now.
+    const at = places.findIndex((place) => place.href === picked);
+    if (at < 0) picked = null;
+    choose(Math.max(at, 0));
   }
 
   async function ask() {
