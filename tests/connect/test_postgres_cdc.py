@@ -13,6 +13,7 @@ import pytest
 
 from odradek.client import Consumer
 from odradek.connect.connectors.postgres.config import PostgresCdcConfig
+from odradek.connect.connectors.postgres.heartbeat import act
 from odradek.connect.connectors.postgres.slot import SlotLost
 from odradek.connect.connectors.postgres.source import PostgresCdc
 from odradek.connect.records import Offset, Record, SourcePlace
@@ -306,6 +307,31 @@ def test_heartbeats_are_written_and_execute_a_statement(database: psycopg.Connec
     assert (first.topic, first.key) == ("__debezium-heartbeat.shop", {"serverName": "shop"})
     assert second.value["ts_ms"] >= first.value["ts_ms"]
     assert database.execute("SELECT count(*) FROM beats").fetchone()[0] >= 2
+
+
+def test_a_heartbeat_statement_that_waits_for_a_lock_is_logged_and_capture_continues(
+    database: psycopg.Connection, read: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.connect.connectors.postgres.heartbeat.STATEMENT_S", 1)
+    database.execute("CREATE TABLE beats (at timestamptz)")
+    query = "INSERT INTO beats VALUES (now())"
+    reading = read(heartbeat_interval_ms=10, heartbeat_action_query=query, table_include_list=["public.items"])
+    reading.take(1)  # the slot exists: its creation would wait for the lock, too
+    with psycopg.connect(database.info.dsn) as other:
+        other.execute("LOCK TABLE beats")
+        assert reading.take(2)[1].topic == "__debezium-heartbeat.shop"
+    assert "heartbeat.action.query failed: canceling statement due to statement timeout" in caplog.text
+    database.execute("INSERT INTO items VALUES (1, 'tea')")
+    while reading.take(1)[0].topic != "shop.public.items":
+        pass
+
+
+def test_a_heartbeat_statement_that_loses_its_connection_is_an_error(database: psycopg.Connection) -> None:
+    with psycopg.connect(database.info.dsn, autocommit=True) as other:
+        act(other, "SELECT 1 / 0")
+        act(other, "SELECT 1")
+        with pytest.raises(psycopg.OperationalError):
+            act(other, "SELECT pg_terminate_backend(pg_backend_pid())")
 
 
 def test_logical_messages_are_events(database: psycopg.Connection, read: Any) -> None:
