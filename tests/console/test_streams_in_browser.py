@@ -1,4 +1,4 @@
-"""Streams applications in a real browser: an operator finds the one that failed, and the dead letters of another."""
+"""Streams applications in a real browser: an operator finds a failed application, and the dead letters of another."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def plugin(name: str, group: str = CONNECTORS) -> Plugin:
 
 
 def _only(name: str, same: Sequence[EntryPoint]) -> EntryPoint:
-    """Two distributions may have a plug-in of the same name. A config must not get the one that happens to be first."""
+    """Two distributions may have a plug-in of the same name. A config must not get whichever is first."""
     paths = sorted(set(map(_path, same)))
     if len(paths) > 1:
         told = " and ".join(paths)

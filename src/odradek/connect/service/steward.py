@@ -517,7 +517,7 @@ class Steward:
         return self.figures.setdefault(name, Figures())
 
     def _forget_topics(self, name: str) -> None:
-        """Also those that still wait to be stored."""
+        """Also topics that are not stored yet."""
         self._will_tell([topic_entry(name, topic, None, 0) for topic in self.statuses.topics.get(name, ())])
         self._will_tell([(key, None) for key in self._untold if is_topic_of(key, name)])
 

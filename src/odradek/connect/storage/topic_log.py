@@ -163,7 +163,7 @@ class TopicLog:
         self.catch_up()
 
     def _forget_unstored(self) -> None:
-        """The caller is told that they failed, so none may be sent later, when another service is active.
+        """The caller gets an error for all of them, so none may be sent later, when another service is active.
 
         A record that was sent once is included: librdkafka would send it again for up to 5 minutes.
         """

@@ -57,7 +57,7 @@ class Connector:
     seconds_behind: float = 0.0
     rule: Status = Status.OK
     newly_skipped: float = 0.0  # records that were skipped, or became dead letters, in the last minutes
-    # Of a failure some seconds ago, although all tasks run now: a task that always fails runs between its restarts.
+    # A failure some seconds ago, although all tasks run now: a task that always fails runs between its restarts.
     recent_trace: str = ""
 
     @property

@@ -266,7 +266,7 @@ class ClusterLag:
         return list(behind)
 
     def commit_times(self) -> dict[tuple[str, int], set[int]]:
-        """Of the partitions in which a group has lag, the times of the commits of all windows."""
+        """The times of the commits in all windows, by partition, where a group has lag."""
         found: dict[tuple[str, int], set[int]] = {}
         for group in self._groups.values():
             for topic, commits in group.topics.items():
