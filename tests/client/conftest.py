@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from client import threads
 from odradek.client import Admin
 from odradek.testing import Embedded
 
@@ -14,6 +16,11 @@ from odradek.testing import Embedded
 def broker() -> Iterator[Embedded]:
     with Embedded() as broker:
         yield broker
+
+
+@pytest.fixture(autouse=True)
+def know_earlier_threads() -> None:
+    threads.earlier = set(threading.enumerate())
 
 
 @pytest.fixture

@@ -9,10 +9,14 @@ from collections.abc import Coroutine
 
 from support.waiting import wait_until
 
+# Threads that were there before the test. Other tests in the same process may have left some.
+earlier: set[threading.Thread] = set()
+
 
 def threads_end(within_s: float = 60.0) -> None:
     def left() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-")]
+        new = set(threading.enumerate()) - earlier
+        return [thread.name for thread in new if thread.name.startswith("odradek-")]
 
     wait_until(lambda: not left(), lambda: f"the end of {left()}", within_s=within_s)
 
